@@ -11,9 +11,9 @@ import docker
 import pytest
 
 from tools.harness.containers.control_plane import control_plane
-from tools.harness.containers.docker_lab import DockerLab
-from tools.harness.containers.engine import NoEngine, engine
-from tools.harness.containers.network import Network
+from tools.harness.containers.engine.engine import NoEngine, engine
+from tools.harness.containers.engine.lab import DockerLab
+from tools.harness.containers.networks.network import Network
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fixtures import lack, require_program
 from tools.images.__main__ import build_all

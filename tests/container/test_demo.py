@@ -15,8 +15,8 @@ import docker
 import pytest
 from docker.models.containers import Container
 
-from tools.harness.containers.docker_lab import LABEL
-from tools.harness.pods.observer import wait_for
+from tools.harness.containers.engine.lab import LABEL
+from tools.harness.pods.observers.observer import wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600, func_only=True)]
 ROOT = Path(__file__).parents[2]

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tools.harness.containers.docker_lab import DockerLab
 from tools.harness.containers.elector import ElectorContainer
-from tools.harness.containers.network import Network
+from tools.harness.containers.engine.lab import DockerLab
+from tools.harness.containers.networks.network import Network
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.fleet import FAST, FAST_DURATION, LEASE
-from tools.harness.pods.history import assert_backed, assert_polite, writes
-from tools.harness.pods.observer import Observer, wait_for, wait_for_leader
+from tools.harness.pods.observers.history import assert_backed, assert_polite, writes
+from tools.harness.pods.observers.observer import Observer, wait_for, wait_for_leader
 
 # Images are built, a control plane is started: for the first test that needs them.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300, func_only=True)]

@@ -13,7 +13,7 @@ import pytest
 from docker.errors import ContainerError
 from docker.models.containers import Container
 
-from tools.harness.containers.docker_lab import DockerLab
+from tools.harness.containers.engine.lab import DockerLab
 from tools.images.__main__ import lock, release, revision
 from tools.images.assemble import COMPONENTS, LIBRARY, VARIANTS
 from tools.images.base import ROOT

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 import pytest
 
 from tools.harness.containers.cluster import ClusterNetwork, ContainerCluster
-from tools.harness.containers.docker_lab import DockerLab
 from tools.harness.containers.edge import Lc
-from tools.harness.containers.network import Network
-from tools.harness.controlplane import sedna_kinds
+from tools.harness.containers.engine.lab import DockerLab
+from tools.harness.containers.networks.network import Network
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.controller_manager import ControllerManager
 from tools.harness.controlplane.fixtures import require_program
+from tools.harness.controlplane.schemas import sedna_kinds
 from tools.harness.pods.system import MODES
 
 # Images are built, a control plane is started: for the first test that needs them.

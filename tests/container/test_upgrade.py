@@ -12,21 +12,21 @@ import docker
 import pytest
 
 from tools.harness.containers.cluster import ClusterNetwork, ContainerCluster
-from tools.harness.containers.docker_lab import DockerLab
 from tools.harness.containers.earlier_release import build_earlier
 from tools.harness.containers.elector import ElectorContainer
+from tools.harness.containers.engine.lab import DockerLab
 from tools.harness.containers.gm import PROBES, GmContainers
-from tools.harness.containers.network import Network
+from tools.harness.containers.networks.network import Network
 from tools.harness.containers.program import merged
-from tools.harness.controlplane import sedna_kinds
-from tools.harness.controlplane.accounts import expect
-from tools.harness.controlplane.answer import Answer
+from tools.harness.controlplane.access.accounts import expect
+from tools.harness.controlplane.clients.answer import Answer
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.controller_manager import ControllerManager
 from tools.harness.controlplane.fixtures import require_program
+from tools.harness.controlplane.schemas import sedna_kinds
 from tools.harness.pods.fleet import LEASE
-from tools.harness.pods.history import Write, assert_backed, assert_polite, writes
-from tools.harness.pods.observer import Observer, wait_for_leader
+from tools.harness.pods.observers.history import Write, assert_backed, assert_polite, writes
+from tools.harness.pods.observers.observer import Observer, wait_for_leader
 from tools.harness.pods.system import ACTIVE_STANDBY
 
 # Two builds of the images, a control plane: for the first test that needs them.

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 import docker
 import pytest
 
-from tools.harness.containers.docker_lab import DockerLab
-from tools.harness.containers.network import Network
+from tools.harness.containers.engine.lab import DockerLab
+from tools.harness.containers.networks.network import Network
 from tools.harness.containers.vip import LEASE_DURATION, RIGHTS, TAG, VipPod, VipPods
-from tools.harness.controlplane.answer import boottime
+from tools.harness.controlplane.clients.answer import boottime
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fixtures import lack
-from tools.harness.pods.observer import wait_for
+from tools.harness.pods.observers.observer import wait_for
 from tools.images.base import NoBase
 from tools.images.keepalived import keepalived_image
 

@@ -8,7 +8,7 @@ import docker
 import pytest
 
 from tests.container.conftest import docker_engine
-from tools.harness.containers.docker_lab import DockerLab
+from tools.harness.containers.engine.lab import DockerLab
 from tools.harness.controlplane.build import BuildError
 from tools.harness.controlplane.fixtures import lack
 from tools.harness.nodes.cluster import NodeCluster

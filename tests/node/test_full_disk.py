@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
 from tools.harness.nodes.cluster import NodeCluster
 from tools.harness.nodes.small_disk import small_disk
 from tools.harness.nodes.workloads import NAMESPACE, RELAYED, PodFacts

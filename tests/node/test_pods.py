@@ -8,7 +8,7 @@ import docker
 import pytest
 
 from tests.unit.manifests.built import Json, write_kustomization
-from tools.harness.controlplane.kustomize import kustomize
+from tools.harness.controlplane.clients.kustomize import kustomize
 from tools.harness.nodes.cluster import NodeCluster
 from tools.harness.nodes.images import KUBECTL, kubectl_image, relay_image
 from tools.harness.nodes.workloads import NAMESPACE, RELAYED

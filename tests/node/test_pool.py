@@ -7,7 +7,7 @@ from typing import Any
 import docker
 import pytest
 
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
 from tools.harness.nodes import workloads
 from tools.harness.nodes.cluster import NodeCluster
 from tools.harness.nodes.pool import NodePool

@@ -21,11 +21,11 @@ from edge_sidecars.runtime.cli.parser import Parser
 from edge_sidecars.runtime.process import exit_on_bad_input
 from edge_sidecars.runtime.version import VERSION
 from tools.demo.cluster import CLUSTERS, KUBE, LOCAL, POOL_PROGRAMS, Cluster, build_programs
+from tools.demo.elector.processes import ProcessBackend
+from tools.demo.elector.show import Show
 from tools.demo.environment import Backend, Unprepared
 from tools.demo.pool import POOL
-from tools.demo.processes import ProcessBackend
 from tools.demo.sedna import DEMO_MODES
-from tools.demo.show import Show
 from tools.demo.shutdown import Shutdown, Terminated
 from tools.demo.timing import Timing
 from tools.harness.controlplane import build
@@ -106,7 +106,7 @@ def _show(
         return SednaShow(cluster, timing, shutdown, mode=given.mode, pause=pause, is_plain=is_plain)
     backend: Backend = ProcessBackend(cluster)
     if given.containers:
-        from tools.demo.containers import container_backend
+        from tools.demo.elector.containers import container_backend
 
         backend = stack.enter_context(container_backend(given.cluster, cluster.title))
         stack.callback(_remove, shutdown)

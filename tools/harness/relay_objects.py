@@ -12,9 +12,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.pods.caller import POLL_INTERVAL
+from tools.harness.pods.wire.caller import POLL_INTERVAL
 
 Json = dict[str, Any]
 

@@ -15,7 +15,7 @@ from docker.errors import BuildError
 from edge_sidecars.runtime.cli.parser import Parser
 from edge_sidecars.runtime.process import exit_on_bad_input
 from edge_sidecars.runtime.version import VERSION
-from tools.harness.containers.engine import NoEngine, engine
+from tools.harness.containers.engine.engine import NoEngine, engine
 from tools.images.assemble import COMPONENTS, VARIANTS
 from tools.images.base import ROOT, NoBase, base_image, pulled, say
 from tools.images.keepalived import keepalived_image

@@ -15,7 +15,7 @@ from edge_sidecars.runtime.cli.values import BadInput
 from edge_sidecars.runtime.process import exit_on_bad_input
 from edge_sidecars.runtime.version import VERSION
 from tools.harness.controlplane.build import binary
-from tools.harness.controlplane.kustomize import NotBuilt
+from tools.harness.controlplane.clients.kustomize import NotBuilt
 from tools.release.chart import chart
 from tools.release.rendered import chart_source, folders, rendered, with_registry
 

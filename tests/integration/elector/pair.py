@@ -1,7 +1,7 @@
 """A leader and a standby for tests that only look."""
 
 from tools.harness.pods.fleet import STEADY, Fleet
-from tools.harness.pods.observer import wait_for, wait_for_leader
+from tools.harness.pods.observers.observer import wait_for, wait_for_leader
 
 
 class Pair:

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from tests.integration.elector.api_servers import ON_BOTH
-from tools.harness.controlplane.service_account import ServiceAccountDirectory
-from tools.harness.pods.collector import Collector
+from tools.harness.controlplane.access.service_account import ServiceAccountDirectory
 from tools.harness.pods.elector import ELECTOR_RULES, ElectorPod
 from tools.harness.pods.fleet import FAST_DURATION, LEASE, Fleet
 from tools.harness.pods.main import MainServer
-from tools.harness.pods.observer import wait_for, wait_for_leader
+from tools.harness.pods.observers.collector import Collector
+from tools.harness.pods.observers.observer import wait_for, wait_for_leader
 
 LABEL = "example.com/role=leader"
 KEY, VALUE = LABEL.split("=")

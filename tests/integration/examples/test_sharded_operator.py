@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from tools.harness.controlplane.admin import Json
+from tools.harness.controlplane.clients.admin import Json
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fixtures import require_program
 from tools.harness.peers.build import EXAMPLE_SOURCE, sharded_operator_binary
-from tools.harness.pods.observer import wait_for
+from tools.harness.pods.observers.observer import wait_for
 from tools.harness.pods.shard_ring import ShardRing
 
 NAME = "example.com/checksum"

@@ -4,7 +4,7 @@ import pytest
 
 from tests.integration.gm.shop import Shop
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.sedna_kinds import install
+from tools.harness.controlplane.schemas.sedna_kinds import install
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from edge_sidecars.sedna_api.core.kinds import API_VERSION, ResourceKind, kind_named
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
 
 Json = dict[str, Any]

@@ -13,7 +13,7 @@ from tests.unit.gm.controller.cluster import Cluster
 from tests.unit.gm.controller.test_merge_reports import inference, training
 from tests.unit.gm.controller.test_staged_rule import at_deploy, done, in_stage, ready
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.sedna_kinds import install
+from tools.harness.controlplane.schemas.sedna_kinds import install
 
 Json = dict[str, Any]
 

@@ -13,7 +13,7 @@ from tests.integration.gm.shop import Shop
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.fleet import STEADY
 from tools.harness.pods.gm import LEASE_FLAGS, REQUEST_TIMEOUT, GmPod
-from tools.harness.pods.observer import wait_for
+from tools.harness.pods.observers.observer import wait_for
 
 WRITES = ("create", "update", "patch", "delete")
 # Seconds of wall time between the machine's clock and the audit log's: they are the same.

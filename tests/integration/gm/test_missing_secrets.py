@@ -3,7 +3,7 @@
 import time
 
 from tests.integration.gm.shop import Shop
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.gm import GmPod
 

@@ -9,12 +9,12 @@ import pytest
 from gm.controller.crd_check import PATH
 from tests.integration.gm.shop import Shop
 from tests.unit.gm.test_crd_check import openapi
-from tools.harness.controlplane.answer import ask
+from tools.harness.controlplane.clients.answer import ask
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.sedna_kinds import install
+from tools.harness.controlplane.schemas.sedna_kinds import install
 from tools.harness.pods.gm import GmPod, GmProcess
-from tools.harness.pods.node_stream import NodeStream
-from tools.harness.pods.raw_server import Connection, RawServer
+from tools.harness.pods.observers.node_stream import NodeStream
+from tools.harness.pods.wire.raw_server import Connection, RawServer
 
 
 @contextmanager

@@ -11,10 +11,10 @@ import pytest
 from tests.integration.gm.shop import Shop
 from tests.integration.gm.test_high_availability import created_pods
 from tests.integration.gm.test_shards import run, writers
-from tools.harness.controlplane.answer import ask
+from tools.harness.controlplane.clients.answer import ask
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.gm import SHARD_FLAGS, GmPod
-from tools.harness.pods.observer import wait_for
+from tools.harness.pods.observers.observer import wait_for
 
 # Seconds, on a busy machine; a lease is 6 s.
 PATIENCE = 60.0

@@ -27,7 +27,7 @@ from tests.integration.gm.streams import (
     running_gm,
     running_lc,
 )
-from tools.harness.controlplane.proxy import FaultProxy
+from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ from tests.integration.gm.streams import (
     running_gm,
     running_lc,
 )
-from tools.harness.controlplane.certificates import Authority, CertificateFiles
+from tools.harness.controlplane.access.certificates import Authority, CertificateFiles
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from tests.integration.gm.streams import (
     running_gm,
     running_lc,
 )
-from tools.harness.controlplane.proxy import FaultProxy
+from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 
 # json.Marshal(&MessageHeader{}): what an LC of Sedna says first.
 BARE_HEADER = '{"namespace":"","resourceKind":"","resourceName":"","operation":""}'

@@ -8,7 +8,7 @@ from edge_sidecars.kubeapi import ApiClient, Plain
 from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
 from gm.hub.credentials import TokenReviews
 from gm.hub.ports import ReviewUnavailable
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.settling import connections_closed
 

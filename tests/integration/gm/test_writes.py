@@ -7,7 +7,7 @@ import pytest
 
 from edge_sidecars.kubeapi import ApiClient, Plain
 from gm.controller.api_writes import api_writes
-from tools.harness.pods.raw_server import Connection, RawServer
+from tools.harness.pods.wire.raw_server import Connection, RawServer
 
 
 @pytest.mark.parametrize("word", ["plain", "Größe ✓", "half \ud800 a pair"])

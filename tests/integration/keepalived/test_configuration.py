@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tools.harness.pods.observer import wait_for
+from tools.harness.pods.observers.observer import wait_for
 from tools.nemesis.vip.keepalived import Keepalived
 from tools.nemesis.vip.keepalived_nodes import ADDRESS, HERE
 from tools.nemesis.vip.lines import Lines

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tools.harness.controlplane.answer import boottime
-from tools.harness.pods.observer import wait_for
+from tools.harness.controlplane.clients.answer import boottime
+from tools.harness.pods.observers.observer import wait_for
 from tools.nemesis.vip.keepalived_nodes import LEASE_DURATION, Node, VipTestbed
 from tools.nemesis.vip.node_observer import HOLD
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 from edge_sidecars.sedna_api.core.kinds import DATASET, NODE_REPORT, ResourceKind
 from edge_sidecars.sedna_api.core.node_report import NodeReport
 from tests.integration.relay.place import Kind, Place
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.lc import PATIENCE, LcProcess, relay_flags
 from tools.harness.pods.process import POLL_INTERVAL

@@ -16,7 +16,7 @@ from edge_sidecars.sedna_api.core.kinds import (
 from edge_sidecars.sedna_api.core.stored_report import AppliedReport, applied_json
 from tests.integration.lc.edge import Cloud, Edge
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.sedna_kinds import install
+from tools.harness.controlplane.schemas.sedna_kinds import install
 
 NODE = "edge-a"
 

@@ -13,7 +13,7 @@ from tests.integration.lc.edge import Cloud, Edge
 from tests.integration.lc.stocked import CUT_OFF
 from tests.integration.lc.test_worker_api import FROM_JOB
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.sedna_kinds import install
+from tools.harness.controlplane.schemas.sedna_kinds import install
 from tools.harness.pods.gm import GmPod
 from tools.harness.pods.lc import LcProcess
 

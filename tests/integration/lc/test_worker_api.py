@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.lc.stocked import stocked, waiting
 from tests.unit.lc.documents import dataset, document
-from tools.harness.controlplane.answer import Answer, ask
+from tools.harness.controlplane.clients.answer import Answer, ask
 from tools.harness.pods.lc import LcProcess
 
 JOB = document("federatedlearningjob", "job")

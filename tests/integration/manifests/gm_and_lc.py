@@ -24,7 +24,7 @@ from edge_sidecars.sedna_api.core.kinds import (
 from tests.integration.lib.sedna_api.definitions import sample
 from tests.integration.manifests.confined import AccountOf
 from tests.unit.manifests.built import gm_rules, named, overlay
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.edge_node import RELAY, EdgeNode
 from tools.harness.pods.gm import LEASE_FLAGS, SHARD_FLAGS, GmPod

@@ -10,7 +10,7 @@ from typing import Any
 from tests.integration.manifests.gm_and_lc import until
 from tests.integration.manifests.typist import Typist
 from tests.unit.manifests.built import Json
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
 
 ELECTOR, RELAY = "edge-sidecars.io/elector", "edge-sidecars.io/relay"

@@ -14,10 +14,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.elector import ElectorPod
-from tools.harness.pods.observer import Observer, Ready
+from tools.harness.pods.observers.observer import Observer, Ready
 
 Json = dict[str, Any]
 

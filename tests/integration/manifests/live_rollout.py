@@ -8,10 +8,10 @@ from typing import Any, Self
 
 from tests.integration.manifests.live_pods import LEASE, POLL_INTERVAL, LivePods
 from tests.unit.manifests.built import named
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.elector import ElectorPod
-from tools.harness.pods.observer import Ready
+from tools.harness.pods.observers.observer import Ready
 
 Json = dict[str, Any]
 

@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 from tests.unit.manifests.built import MANIFESTS, OVERLAYS, containers, of_kind
-from tools.harness.controlplane import sedna_kinds
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
+from tools.harness.controlplane.clients.kustomize import kustomize
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fixtures import require_program
-from tools.harness.controlplane.kustomize import kustomize
+from tools.harness.controlplane.schemas import sedna_kinds
 from tools.harness.peers.helm import Helm, helm_binary
 from tools.release.__main__ import write
 from tools.release.rendered import folders

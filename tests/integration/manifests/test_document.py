@@ -11,7 +11,7 @@ import yaml
 from tests.integration.manifests.typist import TIMEOUT, Typist
 from tests.unit.manifests.built import workload
 from tests.unit.repository.checkout import ROOT, block
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
 
 DOCUMENT = "docs/manifests.md"

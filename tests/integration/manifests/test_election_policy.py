@@ -13,10 +13,10 @@ from tests.integration.manifests.confined import unused
 from tests.integration.manifests.gm_and_lc import until
 from tests.integration.manifests.typist import Typist
 from tests.unit.manifests.built import Json, containers, named, workload, write_kustomization
-from tools.harness.controlplane.accounts import expect
-from tools.harness.controlplane.admin import USER_AGENT, AdminClient
+from tools.harness.controlplane.access.accounts import expect
+from tools.harness.controlplane.clients.admin import USER_AGENT, AdminClient
+from tools.harness.controlplane.clients.kustomize import kustomize
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.kustomize import kustomize
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import FAST, Fleet
 

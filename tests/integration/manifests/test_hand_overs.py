@@ -8,9 +8,9 @@ import pytest
 
 from tests.integration.manifests.live_rollout import NEW, REPLICAS, LiveRollout
 from tests.unit.manifests.built import Json, workload, write_kustomization
+from tools.harness.controlplane.clients.kustomize import kustomize
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.kustomize import kustomize
-from tools.harness.pods.observer import Ready, overlaps, wait_for
+from tools.harness.pods.observers.observer import Ready, overlaps, wait_for
 
 OLD = "example.com/shop:1"
 # Seconds, on a busy machine: two thirds of a Lease's, which nobody waits for. Promised is one.

@@ -20,13 +20,13 @@ from tests.integration.manifests.injection import (
     injected,
 )
 from tests.unit.manifests.built import Json
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.audit import AuditEvent
 from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.controlplane.fixtures import lack, require_program
-from tools.harness.controlplane.proxy import FaultProxy
 from tools.harness.peers.informers import InformerProcess, spec
-from tools.harness.pods.pod_processes import PodProcesses
+from tools.harness.pods.kubelet.pod_processes import PodProcesses
 
 pytestmark = pytest.mark.slow
 

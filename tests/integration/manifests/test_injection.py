@@ -26,11 +26,11 @@ from tests.integration.manifests.injection import (
     names,
 )
 from tests.unit.manifests.built import MANIFESTS, Json, workload, write_kustomization
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
+from tools.harness.controlplane.clients.kustomize import kustomize
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.controller_manager import ControllerManager
 from tools.harness.controlplane.fixtures import require_program
-from tools.harness.controlplane.kustomize import kustomize
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ import pytest
 from tests.integration.manifests.gm_and_lc import until
 from tests.integration.manifests.typist import Typist
 from tests.unit.manifests.built import Json
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fixtures import require_program
 

@@ -22,7 +22,7 @@ from tests.integration.manifests.gm_and_lc import until
 from tests.integration.manifests.typist import Typist
 from tests.unit.manifests.built import workload
 from tests.unit.repository.checkout import ROOT, blocks
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.controller_manager import ControllerManager
 from tools.harness.controlplane.fixtures import require_program

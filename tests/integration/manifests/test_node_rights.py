@@ -10,9 +10,9 @@ from relay_sidecar.node.installer.kubelet import of_pods
 from tests.integration.relay.node.node_place import GROUP, NODE, NodePlace
 from tests.unit.manifests.built import MANIFESTS, Json, of_kind
 from tests.unit.manifests.node_addons import COREDNS_RULES, FLANNEL_RULES
-from tools.harness.controlplane.accounts import RBAC, REVIEWS, expect
+from tools.harness.controlplane.access.accounts import RBAC, REVIEWS, expect
+from tools.harness.controlplane.clients.kustomize import kustomize
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.kustomize import kustomize
 from tools.harness.controlplane.reservation import LOOPBACK
 from tools.harness.peers.informers import InformerProcess, spec
 

@@ -9,10 +9,10 @@ import pytest
 from tests.integration.manifests.confined import unused
 from tests.integration.manifests.gm_and_lc import CLOUD, EDGE, OTHER, Site, rules, until
 from tests.unit.manifests.built import gm_rules
-from tools.harness.controlplane import sedna_kinds
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.audit import AuditEvent
 from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.schemas import sedna_kinds
 from tools.harness.pods.elector import ElectorPod
 
 # As in components/leader-label.

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from tests.unit.manifests.built import MANIFESTS, named, workload, write_kustomization
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
+from tools.harness.controlplane.clients.kustomize import kustomize
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.kustomize import kustomize
 
 Json = dict[str, Any]
 

@@ -13,13 +13,13 @@ import yaml
 from tests.integration.manifests.gm_and_lc import rules
 from tests.unit.manifests.built import MANIFESTS, OVERLAYS, Json, workload, write_kustomization
 from tests.unit.manifests.node_addons import flannel, kube_proxy
-from tools.harness.controlplane import sedna_kinds
-from tools.harness.controlplane.accounts import expect
-from tools.harness.controlplane.answer import exchange
+from tools.harness.controlplane.access.accounts import expect
+from tools.harness.controlplane.clients.answer import exchange
+from tools.harness.controlplane.clients.kustomize import kustomize
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fixtures import require_program
-from tools.harness.controlplane.kustomize import kustomize
 from tools.harness.controlplane.reservation import LOOPBACK
+from tools.harness.controlplane.schemas import sedna_kinds
 
 # Seconds on a busy machine.
 TIMEOUT = 120.0

@@ -19,7 +19,7 @@ from tests.integration.manifests.typist import Typist
 from tests.unit.repository.checkout import blocks, fences
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.elector import ElectorPod
-from tools.harness.pods.observer import overlaps
+from tools.harness.pods.observers.observer import overlaps
 
 DOCUMENT = "docs/tutorial.md"
 # In their order.

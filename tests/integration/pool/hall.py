@@ -8,8 +8,8 @@ from pathlib import Path
 from pool_sidecar.core.controller.node_state import DEFAULT_POOL_LABEL
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.reservation import LOOPBACK, Reservation
-from tools.harness.pods.pool_controller import PoolControllerPod
-from tools.harness.pods.pool_member import PoolNode
+from tools.harness.pods.pools.controller import PoolControllerPod
+from tools.harness.pods.pools.member import PoolNode
 
 NAMES = ("m1", "m2", "m3")
 # Of each borrower.

@@ -13,16 +13,16 @@ from typing import Any
 from pool_sidecar.core.controller.node_state import DEFAULT_POOL_LABEL, MAY_LEAD_NODE_LABEL
 from tests.integration.pool.hall import until
 from tests.integration.relay.upstream import is_question
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.audit import RESPONSE_COMPLETE, AuditEvent
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.reservation import LOOPBACK, Reservation
-from tools.harness.pods.caller import Caller, Watching
 from tools.harness.pods.elector import ElectorPod
-from tools.harness.pods.lying_hub import LyingHub
-from tools.harness.pods.pool_candidate import nodes_as_proxies, pool_candidate
-from tools.harness.pods.pool_controller import PoolControllerPod
-from tools.harness.pods.pool_member import PoolNode
+from tools.harness.pods.pools.candidate import nodes_as_proxies, pool_candidate
+from tools.harness.pods.pools.controller import PoolControllerPod
+from tools.harness.pods.pools.lying_hub import LyingHub
+from tools.harness.pods.pools.member import PoolNode
+from tools.harness.pods.wire.caller import Caller, Watching
 
 SERVICES, SLICES = "services.v1.", "endpointslices.v1.discovery.k8s.io"
 PATHS = {SERVICES: "/api/v1/services", SLICES: "/apis/discovery.k8s.io/v1/endpointslices"}

@@ -25,10 +25,10 @@ from pool_sidecar.core.pool_member import (
     Report,
     Verdict,
 )
-from tools.harness.controlplane.accounts import expect
-from tools.harness.controlplane.admin import AdminClient, Json
+from tools.harness.controlplane.access.accounts import expect
+from tools.harness.controlplane.clients.admin import AdminClient, Json
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.pods.pool_accounts import node_client
+from tools.harness.pods.pools.accounts import node_client
 
 ZONE = "topology.kubernetes.io/zone"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"

@@ -13,10 +13,10 @@ import pytest
 from pool_sidecar.core.controller.node_state import CUT, DEAD, DEFAULT_POOL_LABEL
 from pool_sidecar.core.pool_member import POOL_LABEL
 from tests.integration.pool.nodes import Site, members
-from tools.harness.controlplane.accounts import expect
-from tools.harness.controlplane.admin import Json
+from tools.harness.controlplane.access.accounts import expect
+from tools.harness.controlplane.clients.admin import Json
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.pods.pool_controller import PoolControllerPod
+from tools.harness.pods.pools.controller import PoolControllerPod
 
 UNREACHABLE = "node.kubernetes.io/unreachable"
 FOUR = ("n1", "n2", "n3", "n4")

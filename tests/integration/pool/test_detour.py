@@ -20,17 +20,17 @@ import pytest
 from tests.integration.pool.hall import Nodes, borrows, until
 from tests.integration.relay.passed_on.test_tunnel import SPDY, echo, tls_server
 from tests.integration.relay.upstream import of_relays, parameter, verbs
-from tools.harness.controlplane.accounts import expect
-from tools.harness.controlplane.certificates import Authority
+from tools.harness.controlplane.access.accounts import expect
+from tools.harness.controlplane.access.certificates import Authority
+from tools.harness.controlplane.access.kubeconfig import write_kubeconfig
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.flapping import flapping
-from tools.harness.controlplane.kubeconfig import write_kubeconfig
-from tools.harness.controlplane.proxy import FaultProxy
+from tools.harness.controlplane.fault_proxy.flapping import flapping
+from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.controlplane.reservation import LOOPBACK
-from tools.harness.pods.caller import Caller, Watching
-from tools.harness.pods.pool_member import PoolNode
-from tools.harness.pods.raw_client import RawClient
+from tools.harness.pods.pools.member import PoolNode
 from tools.harness.pods.relay import RelayProcess
+from tools.harness.pods.wire.caller import Caller, Watching
+from tools.harness.pods.wire.raw_client import RawClient
 
 pytestmark = pytest.mark.slow
 

@@ -13,14 +13,14 @@ from pool_sidecar.core.controller.node_state import DEFAULT_POOL_LABEL, MAY_LEAD
 from tests.integration.manifests.confined import unused
 from tests.integration.pool.hall import until
 from tests.unit.manifests.built import containers, named, overlay
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
+from tools.harness.controlplane.access.kubeconfig import write_kubeconfig
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.kubeconfig import write_kubeconfig
 from tools.harness.controlplane.reservation import LOOPBACK, Reservation
 from tools.harness.pods.elector import ElectorPod
-from tools.harness.pods.pool_accounts import token_of_pod
-from tools.harness.pods.pool_controller import PoolControllerPod
-from tools.harness.pods.pool_member import PoolNode
+from tools.harness.pods.pools.accounts import token_of_pod
+from tools.harness.pods.pools.controller import PoolControllerPod
+from tools.harness.pods.pools.member import PoolNode
 
 pytestmark = pytest.mark.slow
 

@@ -9,9 +9,9 @@ import pytest
 from tests.integration.pool.hall import Nodes, until
 from tests.integration.pool.test_detour import relay_on
 from tests.integration.relay.endpoint_view.view_site import ready_of, slice_of
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.reservation import LOOPBACK, Reservation
-from tools.harness.pods.caller import Caller
+from tools.harness.pods.wire.caller import Caller
 
 pytestmark = pytest.mark.slow
 

@@ -21,13 +21,13 @@ from tests.integration.pool.hub_hall import (
     sharing,
 )
 from tests.integration.relay.upstream import verbs
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.reservation import LOOPBACK
-from tools.harness.pods import lying_hub
-from tools.harness.pods.caller import Caller, Reply
-from tools.harness.pods.lying_hub import LyingHub
-from tools.harness.pods.pool_candidate import BINDING, BINDINGS
+from tools.harness.pods.pools import lying_hub
+from tools.harness.pods.pools.candidate import BINDING, BINDINGS
+from tools.harness.pods.pools.lying_hub import LyingHub
+from tools.harness.pods.wire.caller import Caller, Reply
 
 pytestmark = pytest.mark.slow
 

@@ -20,8 +20,8 @@ from tests.integration.pool.hall import LENT_CONNECTIONS, NAMES, Nodes, borrows,
 from tests.integration.pool.nodes import members
 from tests.integration.pool.test_detour import relay_on
 from tools.harness.controlplane.reservation import LOOPBACK
-from tools.harness.pods.pool_accounts import token_of_pod
-from tools.harness.pods.pool_member import PoolNode
+from tools.harness.pods.pools.accounts import token_of_pod
+from tools.harness.pods.pools.member import PoolNode
 
 # Words of four bytes, more than a node says in some seconds.
 LATE = 50_000

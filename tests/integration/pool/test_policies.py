@@ -17,10 +17,10 @@ from pool_sidecar.core.controller.node_state import (
 from pool_sidecar.core.pool_member import API_VERSION, KIND, PATH, POOL_LABEL
 from tests.integration.manifests.gm_and_lc import until
 from tests.integration.manifests.typist import Typist
-from tools.harness.controlplane.accounts import expect
-from tools.harness.controlplane.admin import AdminClient, Json, Told
+from tools.harness.controlplane.access.accounts import expect
+from tools.harness.controlplane.clients.admin import AdminClient, Json, Told
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.pods.pool_accounts import node_client, token_of_pod
+from tools.harness.pods.pools.accounts import node_client, token_of_pod
 
 NODES = "/api/v1/nodes"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/edge-pool/leases"

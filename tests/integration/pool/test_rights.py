@@ -15,11 +15,11 @@ from tests.integration.pool.conftest import APPLY
 from tests.integration.pool.nodes import Site, members
 from tests.integration.pool.test_controller import until
 from tests.unit.manifests.built import MANIFESTS, named
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
+from tools.harness.controlplane.clients.kustomize import kustomize
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.kustomize import kustomize
-from tools.harness.controlplane.proxy import FaultProxy
-from tools.harness.pods.pool_controller import NAMESPACE, USER, PoolControllerPod
+from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
+from tools.harness.pods.pools.controller import NAMESPACE, USER, PoolControllerPod
 
 pytestmark = pytest.mark.slow
 USER_AGENT = "pool-controller"

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.integration.relay.place import Place
-from tools.harness.pods.caller import Json, Query, Reply
+from tools.harness.pods.wire.caller import Json, Query, Reply
 
 EXACT = {"resourceVersionMatch": "Exact"}
 SOON = 20.0

@@ -19,13 +19,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tools.harness.controlplane.certificates import Authority, CertificateFiles
+from tools.harness.controlplane.access.certificates import Authority, CertificateFiles
+from tools.harness.controlplane.access.service_account import ServiceAccountDirectory
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.proxy import FaultProxy
+from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.controlplane.reservation import LOOPBACK
-from tools.harness.controlplane.service_account import ServiceAccountDirectory
-from tools.harness.pods.caller import Caller
 from tools.harness.pods.relay import RelayProcess
+from tools.harness.pods.wire.caller import Caller
 
 # Seconds between two probes of the link: a third of the default, so that tests of cuts are quick.
 PROBE_INTERVAL = "300ms"

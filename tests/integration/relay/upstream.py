@@ -11,8 +11,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from relay_sidecar.core.stream.confirmation import ALL, FEW
 from tests.integration.relay.place import CLOUD
-from tools.harness.controlplane.admin import USER_AGENT as ADMIN
 from tools.harness.controlplane.audit import AuditEvent
+from tools.harness.controlplane.clients.admin import USER_AGENT as ADMIN
 from tools.harness.controlplane.cluster import ControlPlane
 
 # The limits by which a relay's questions differ from its lists; of a few objects by a selector it

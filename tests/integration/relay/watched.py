@@ -13,7 +13,7 @@ from http import HTTPStatus
 
 from tests.integration.relay.place import Place
 from tools.harness.peers.informers import InformerProcess, State, spec
-from tools.harness.pods.caller import Parameters
+from tools.harness.pods.wire.caller import Parameters
 from tools.harness.relay_objects import collection, hash_of
 
 POLL_INTERVAL = 0.1

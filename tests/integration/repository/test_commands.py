@@ -17,7 +17,7 @@ from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fixtures import require_program
 from tools.harness.controlplane.reservation import Reservation
 from tools.harness.pods.fleet import STEADY, Fleet
-from tools.harness.pods.observer import wait_for_leader
+from tools.harness.pods.observers.observer import wait_for_leader
 
 # Seconds on a busy machine; a quiet one needs 15.
 TIMEOUT = 120.0

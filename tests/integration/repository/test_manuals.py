@@ -8,8 +8,8 @@ import yaml
 
 from tests.unit.manifests.built import named, overlay, workload, write_kustomization
 from tests.unit.repository.checkout import DOCUMENTS, MANIFESTS, block, fences
+from tools.harness.controlplane.clients.kustomize import kustomize
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.kustomize import kustomize
 
 COLLECTIONS = {
     "ServiceAccount": "/api/v1/namespaces/{}/serviceaccounts",

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from tests.unit.repository.checkout import ROOT
-from tools.harness.controlplane.kustomize import kustomize
+from tools.harness.controlplane.clients.kustomize import kustomize
 
 Json = dict[str, Any]
 

@@ -7,8 +7,12 @@ import pytest
 
 from edge_sidecars.local_apiserver.core.discovery import MAJOR, MINOR
 from tests.unit.repository.checkout import section
-from tools.harness.controlplane.pod_template_schemas import builtin_types, definitions, typed
-from tools.harness.controlplane.sedna_kinds import read
+from tools.harness.controlplane.schemas.pod_template_schemas import (
+    builtin_types,
+    definitions,
+    typed,
+)
+from tools.harness.controlplane.schemas.sedna_kinds import read
 
 # Bytes, of the 262,144 that all annotations of an object may have together: `kubectl apply` without
 # --server-side keeps the whole manifest in one.
@@ -21,7 +25,7 @@ def test_the_manual_names_the_kubernetes_whose_fields_the_templates_have() -> No
 
 @pytest.mark.parametrize("path", definitions(), ids=lambda it: it.stem)
 def test_a_crd_has_the_built_in_types_pod_templates_and_fits_into_an_annotation(path: Path) -> None:
-    """Else: python -m tools.harness.controlplane.pod_template_schemas"""
+    """Else: python -m tools.harness.controlplane.schemas.pod_template_schemas"""
     text = path.read_text(encoding="utf-8")
     assert typed(text, builtin_types()) == text
     assert len(text.encode()) <= LARGEST

@@ -12,7 +12,7 @@ from elector_sidecar.metrics import COMPONENT
 from tests.unit.manifests.built import MANIFESTS, containers, named, of_kind, overlay
 from tests.unit.repository.checkout import ROOT, document, section
 from tools.docs import prometheus_rule
-from tools.harness.controlplane.kustomize import kustomize
+from tools.harness.controlplane.clients.kustomize import kustomize
 
 FOLDER = MANIFESTS / "monitoring"
 METRIC = re.compile(r"\b(?:leader_election|elector|relay|gm|lc|pool)_[a-z_]+\b")

@@ -25,7 +25,7 @@ from tests.unit.manifests.built import (
     write_kustomization,
 )
 from tests.unit.manifests.node_addons import flannel, kube_proxy
-from tools.harness.controlplane.kustomize import kustomize
+from tools.harness.controlplane.clients.kustomize import kustomize
 
 IN_CLUSTER = "in-cluster"
 PUBLIC = str(DATA_DIR / PUBLIC_CA.parent)

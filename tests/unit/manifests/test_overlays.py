@@ -25,7 +25,7 @@ from tests.unit.manifests.built import (
     overlay,
 )
 from tests.unit.repository.checkout import ROOT, block
-from tools.harness.controlplane.kustomize import kustomize
+from tools.harness.controlplane.clients.kustomize import kustomize
 
 PARSERS: dict[str, Any] = {
     "ELECTOR": elector_sidecar.config.config.parser,

@@ -36,7 +36,7 @@ from tests.unit.manifests.built import (
     workload,
     write_kustomization,
 )
-from tools.harness.controlplane.kustomize import kustomize
+from tools.harness.controlplane.clients.kustomize import kustomize
 
 PARSERS = {
     "ELECTOR_": elector_sidecar.config.config.parser,

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.repository.checkout import document, rows
 from tools.bench.gm.targets import LATENCIES, RATES
 from tools.bench.relay import targets
-from tools.bench.relay.fanout import HUNDRED, TEN, Fanout
+from tools.bench.relay.scenarios.fanout import HUNDRED, TEN, Fanout
 
 PAGE = "docs/comparison.md"
 MARKS = {"read", "tried", "told"}

@@ -9,7 +9,7 @@ from elector_sidecar.config.config import Config, load, parser
 from elector_sidecar.core.timing import Timing
 from elector_sidecar.web.endpoints import FENCING_TOKEN_HEADER, PROBE_PATHS, VALID_UNTIL_HEADER
 from tests.unit.repository.checkout import DOCUMENTS, MANIFESTS, ROOT, block, document, section
-from tools.demo.pod import LEASE, RULES
+from tools.demo.elector.pod import LEASE, RULES
 
 # By which the elector logs above DEBUG.
 TELLERS = ("logger.info", "logger.warning", "logger.error", "level", "self._complain")

@@ -14,11 +14,19 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tools.bench.elector import cost, frozen, lease_edits, outage, readyz, startup, takeover
 from tools.bench.elector.install import install
 from tools.bench.elector.poller import Poller
 from tools.bench.elector.rows import Results, table
-from tools.bench.elector.scenario import Result, Scenario, play_beside
+from tools.bench.elector.scenarios import (
+    cost,
+    frozen,
+    lease_edits,
+    outage,
+    readyz,
+    startup,
+    takeover,
+)
+from tools.bench.elector.scenarios.scenario import Result, Scenario, play_beside
 from tools.bench.elector.side import OURS, World
 from tools.bench.elector.targets import rows
 from tools.bench.progress import say

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from tools.bench.elector.scenario import Result
+from tools.bench.elector.scenarios.scenario import Result
 from tools.bench.elector.side import OURS, THEIRS
 from tools.bench.figures import NOT_MEASURED, columns, number, spread
 

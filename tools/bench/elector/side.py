@@ -22,8 +22,8 @@ from tools.bench.elector.timeline import Reply, first_200
 from tools.bench.pace import sleep, wait_for
 from tools.harness.controlplane.audit import AuditEvent
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.fault import Fault
-from tools.harness.controlplane.proxy import FaultProxy
+from tools.harness.controlplane.fault_proxy.fault import Fault
+from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.pods.elector import ELECTOR_RULES, ElectorPod
 from tools.harness.pods.fleet import LEASE, Fleet, kubeconfig
 

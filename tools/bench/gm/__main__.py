@@ -14,17 +14,26 @@ from pathlib import Path
 
 from edge_sidecars.kubeapi import ApiError, Unreachable
 from tools.bench import pace
-from tools.bench.gm import crowd, datasets, failover, jobs, latency, reconnect, shards, storm
 from tools.bench.gm.result import Result, Results
 from tools.bench.gm.rows import table
+from tools.bench.gm.scenarios import (
+    crowd,
+    datasets,
+    failover,
+    jobs,
+    latency,
+    reconnect,
+    shards,
+    storm,
+)
 from tools.bench.gm.targets import rows
 from tools.bench.gm.world import Options, World
 from tools.bench.process import pace_of_machine
 from tools.bench.progress import say
 from tools.bench.report import Report, chosen, report_file, run
-from tools.harness.controlplane import sedna_kinds
 from tools.harness.controlplane.build import KUBERNETES_VERSION
 from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.schemas import sedna_kinds
 
 FAMILIES: dict[str, Callable[[World, Options], list[Result]]] = {
     "burst": datasets.burst,

@@ -6,9 +6,18 @@ a machine of two cores like those that this benchmark is made for.
 
 from edge_sidecars.runtime.cli.values import seconds
 from elector_sidecar.core.timing import TAKEOVER_JITTER
-from tools.bench.gm import crowd, datasets, failover, jobs, latency, reconnect, shards, storm
 from tools.bench.gm.result import REFERENCE, Results
 from tools.bench.gm.rows import Row, ratio_row, row
+from tools.bench.gm.scenarios import (
+    crowd,
+    datasets,
+    failover,
+    jobs,
+    latency,
+    reconnect,
+    shards,
+    storm,
+)
 from tools.bench.target import at_least, at_most, never_above
 from tools.harness.pods.gm import LEASE_FLAGS
 from tools.harness.pods.system import MODES

@@ -19,7 +19,7 @@ from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
 from edge_sidecars.sedna_api.core.kinds import kind_named
 from tools.bench.gm.manifests import SHARED_DATASET, SHARED_MODELS, dataset, model
 from tools.bench.pace import wait_for
-from tools.harness.controlplane.answer import ask
+from tools.harness.controlplane.clients.answer import ask
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.edge_node import EdgeNode
 from tools.harness.pods.gm import LEASE_FLAGS, SHARDING, GmPod

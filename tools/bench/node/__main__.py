@@ -15,8 +15,8 @@ from tools.bench.node.families import Options, Result, failures, heals, reboots,
 from tools.bench.node.rows import rows, table
 from tools.bench.progress import say
 from tools.bench.report import Report, chosen, report_file, run
-from tools.harness.containers.docker_lab import DockerLab
-from tools.harness.containers.engine import engine
+from tools.harness.containers.engine.engine import engine
+from tools.harness.containers.engine.lab import DockerLab
 from tools.harness.nodes.cluster import NodeCluster
 from tools.harness.nodes.programs import versions
 from tools.images.base import base_image

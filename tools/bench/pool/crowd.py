@@ -30,11 +30,11 @@ from pool_sidecar.lan.tls import client_context, limit_buffers
 from tools.bench.pace import wait_for
 from tools.bench.pool.three_nodes import SteadyKubelet
 from tools.bench.process import MIB, cpu_seconds
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.reservation import Reservation
-from tools.harness.pods.pool_accounts import node_client
-from tools.harness.pods.pool_member import PoolNode
+from tools.harness.pods.pools.accounts import node_client
+from tools.harness.pods.pools.member import PoolNode
 
 POOL = "crowd"
 REAL = "real"

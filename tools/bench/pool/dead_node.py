@@ -16,7 +16,7 @@ from pool_sidecar.core.controller.node_state import DEAD
 from tools.bench.pace import sleep, wait_for
 from tools.bench.progress import say
 from tools.demo.pool.node import ZONE
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.nemesis.pool.history import Pod, running
 from tools.nemesis.pool.node import SITE_ZONE

@@ -13,11 +13,11 @@ from pool_sidecar.core.pool_member import MAX_MEMBERS, PATH
 from tools.bench.pace import wait_for
 from tools.bench.process import MIB
 from tools.bench.progress import say
-from tools.harness.controlplane.accounts import expect
-from tools.harness.controlplane.admin import Json
+from tools.harness.controlplane.access.accounts import expect
+from tools.harness.controlplane.clients.admin import Json
+from tools.harness.controlplane.clients.kept_client import KeptClient
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.kept_client import KeptClient
-from tools.harness.pods.pool_controller import PoolControllerPod
+from tools.harness.pods.pools.controller import PoolControllerPod
 
 # A Node of 50 images, the most that kubelet tells of (nodeStatusMaxImages), has some 6 KB.
 IMAGES = 50

@@ -15,14 +15,14 @@ from typing import Any, Final
 from pool_sidecar.core.controller.node_state import DEFAULT_POOL_LABEL, MAY_LEAD_NODE_LABEL
 from tools.bench.pace import sleep, wait_for
 from tools.bench.pool.three_nodes import SteadyKubelet
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.audit import AuditEvent
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.reservation import LOOPBACK, Reservation
-from tools.harness.pods.caller import Caller
 from tools.harness.pods.elector import ElectorPod
-from tools.harness.pods.pool_candidate import nodes_as_proxies, pool_candidate
-from tools.harness.pods.pool_member import PoolNode
+from tools.harness.pods.pools.candidate import nodes_as_proxies, pool_candidate
+from tools.harness.pods.pools.member import PoolNode
+from tools.harness.pods.wire.caller import Caller
 
 SERVICES: Final = "/api/v1/namespaces/default/services"
 SLICES: Final = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"

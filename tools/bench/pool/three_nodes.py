@@ -13,12 +13,12 @@ from pool_sidecar.core.controller.node_state import DEFAULT_POOL_LABEL
 from pool_sidecar.core.pool_member import PATH
 from tools.bench.pace import wait_for
 from tools.bench.process import MIB
-from tools.harness.controlplane import kubectl
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
+from tools.harness.controlplane.clients import kubectl
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.reservation import Reservation
-from tools.harness.pods.pool_controller import PoolControllerPod
-from tools.harness.pods.pool_member import Kubelet, PoolNode
+from tools.harness.pods.pools.controller import PoolControllerPod
+from tools.harness.pods.pools.member import Kubelet, PoolNode
 
 OVERLAY = Path(__file__).parents[3] / "manifests/overlays/pool"
 NAMES = ("b1", "b2", "b3")

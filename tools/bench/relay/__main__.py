@@ -14,7 +14,9 @@ from pathlib import Path
 
 from tools.bench.process import pace_of_machine
 from tools.bench.progress import say
-from tools.bench.relay import (
+from tools.bench.relay.result import RELAY, Result, Results
+from tools.bench.relay.rows import table
+from tools.bench.relay.scenarios import (
     fanout,
     memory,
     offline,
@@ -25,8 +27,6 @@ from tools.bench.relay import (
     slow,
     start,
 )
-from tools.bench.relay.result import RELAY, Result, Results
-from tools.bench.relay.rows import table
 from tools.bench.relay.targets import rows
 from tools.bench.relay.world import Options, World
 from tools.bench.report import Report, chosen, report_file, run

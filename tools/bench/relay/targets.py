@@ -5,9 +5,11 @@ lite-apiserver, OpenYurt's YurtHub) were measured earlier, on a machine of two c
 that this benchmark is made for.
 """
 
-from tools.bench.relay.fanout import COUNTED, FANOUTS, HUNDRED, TEN, Fanout
-from tools.bench.relay.offline import ALWAYS, CONSISTENT
-from tools.bench.relay.reads import (
+from tools.bench.relay.result import DIRECT, RELAY, Results
+from tools.bench.relay.rows import Row, ratio_row, row
+from tools.bench.relay.scenarios.fanout import COUNTED, FANOUTS, HUNDRED, TEN, Fanout
+from tools.bench.relay.scenarios.offline import ALWAYS, CONSISTENT
+from tools.bench.relay.scenarios.reads import (
     GETS,
     GETS_OF_CALLERS,
     GETS_UNLISTED,
@@ -16,10 +18,8 @@ from tools.bench.relay.reads import (
     NEWEST,
     Reading,
 )
-from tools.bench.relay.recovery import CUTS
-from tools.bench.relay.result import DIRECT, RELAY, Results
-from tools.bench.relay.rows import Row, ratio_row, row
-from tools.bench.relay.shards import PODS, SHARDED
+from tools.bench.relay.scenarios.recovery import CUTS
+from tools.bench.relay.scenarios.shards import PODS, SHARDED
 from tools.bench.target import Target, at_least, at_most, never_above
 
 MIB = 1024 * 1024

@@ -12,7 +12,7 @@ from pathlib import Path
 from tools.bench.progress import say
 from tools.bench.relay.load import Load
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.proxy import FaultProxy
+from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.pods.relay import RelayProcess
 
 POD_BYTES = 3000

@@ -14,7 +14,7 @@ from itertools import pairwise
 from types import TracebackType
 from typing import Any, Self
 
-from tools.harness.controlplane.answer import boottime
+from tools.harness.controlplane.clients.answer import boottime
 from tools.harness.controlplane.reservation import LOOPBACK
 from tools.harness.pods.elector import ElectorPod
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tools.bench.shards.followed import Followed, following, gaps
-from tools.harness.controlplane.answer import boottime
+from tools.harness.controlplane.clients.answer import boottime
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.sharded import ShardedFleet
 

@@ -15,14 +15,14 @@ from tools.demo.environment import TAIL
 from tools.demo.pool.kubelet import NodeKubelet
 from tools.demo.pool.node import ZONE, SiteNode
 from tools.demo.timing import Timing
-from tools.harness.controlplane import kubectl
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
+from tools.harness.controlplane.clients import kubectl
+from tools.harness.controlplane.clients.kept_client import KeptClient
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.controller_manager import ControllerManager
-from tools.harness.controlplane.kept_client import KeptClient
 from tools.harness.controlplane.reservation import Reservation
-from tools.harness.pods.pool_accounts import node_tls
-from tools.harness.pods.pool_controller import PoolControllerPod
+from tools.harness.pods.pools.accounts import node_tls
+from tools.harness.pods.pools.controller import PoolControllerPod
 
 OVERLAY = Path(__file__).parents[3] / "manifests/overlays/pool"
 NAMES = ("n1", "n2", "n3")

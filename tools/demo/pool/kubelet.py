@@ -7,9 +7,9 @@ import time
 from datetime import UTC, datetime
 
 from tools.demo.pool.cloud_state import condition
-from tools.harness.controlplane.accounts import expect
-from tools.harness.controlplane.kept_client import KeptClient
-from tools.harness.pods.pool_member import Kubelet
+from tools.harness.controlplane.access.accounts import expect
+from tools.harness.controlplane.clients.kept_client import KeptClient
+from tools.harness.pods.pools.member import Kubelet
 
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 # Renewals after a gap: what the cloud thinks of the node may change once more.

@@ -12,14 +12,14 @@ from typing import Self
 from pool_sidecar.core.controller.node_state import DEFAULT_POOL_LABEL, MAY_LEAD_NODE_LABEL
 from tools.demo.pool.kubelet import NodeKubelet
 from tools.demo.timing import Timing
+from tools.harness.controlplane.access.kubeconfig import write_kubeconfig
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.kubeconfig import write_kubeconfig
 from tools.harness.controlplane.reservation import LOOPBACK, Reservation
 from tools.harness.pods.elector import ElectorPod
-from tools.harness.pods.pool_accounts import token_of_pod
-from tools.harness.pods.pool_controller import NAMESPACE
-from tools.harness.pods.pool_member import PoolNode
-from tools.harness.pods.silent_address import SilentAddress
+from tools.harness.pods.pools.accounts import token_of_pod
+from tools.harness.pods.pools.controller import NAMESPACE
+from tools.harness.pods.pools.member import PoolNode
+from tools.harness.pods.wire.silent_address import SilentAddress
 
 POOL_NAME = "factory-7"
 ZONE = "topology.kubernetes.io/zone"

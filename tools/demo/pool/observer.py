@@ -16,10 +16,10 @@ from typing import Any
 from tools.demo.pool.cloud_state import NodeSeen, states
 from tools.demo.pool.edge_site import OUTSIDE, Site
 from tools.demo.pool.node import SiteNode
-from tools.harness.controlplane.accounts import expect
-from tools.harness.controlplane.answer import ask
-from tools.harness.pods.polling import Polling
-from tools.harness.pods.pool_member import LEASES
+from tools.harness.controlplane.access.accounts import expect
+from tools.harness.controlplane.clients.answer import ask
+from tools.harness.pods.observers.polling import Polling
+from tools.harness.pods.pools.member import LEASES
 
 Json = dict[str, Any]
 

@@ -16,10 +16,10 @@ from typing import Any
 
 from tools.demo.pool.cloud_state import condition
 from tools.demo.pool.node import SiteNode
-from tools.harness.controlplane import kubectl
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
+from tools.harness.controlplane.clients import kubectl
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.pods.polling import Polling
+from tools.harness.pods.observers.polling import Polling
 
 Json = dict[str, Any]
 

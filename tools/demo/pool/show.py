@@ -10,6 +10,7 @@ import time
 from contextlib import ExitStack
 from functools import partial
 
+from tools.demo.elector.show import TERMINAL_PAUSE
 from tools.demo.keys import Keys
 from tools.demo.pool.edge_site import NAMES, OUTSIDE, Site
 from tools.demo.pool.observer import Observer
@@ -20,7 +21,6 @@ from tools.demo.pool.tables import KEYS, picture
 from tools.demo.runner import Runner
 from tools.demo.screen import Display, Screen, summary_table
 from tools.demo.script import Script, Step
-from tools.demo.show import TERMINAL_PAUSE
 from tools.demo.shutdown import Shutdown
 from tools.demo.timing import Timing
 from tools.harness.controlplane.cluster import ControlPlane

@@ -1,8 +1,8 @@
 """Whether two members ever owned one shard, by the fencing tokens that they told. Pure.
 
-Guarantee: the judgement is that of the tests (`tools.harness.pods.observer`), for each shard: an
-answer with an older token, or with another member's, asked for after an answer with the newer one
-had come, is found in whatever order answers are noted.
+Guarantee: the judgement is that of the tests (`tools.harness.pods.observers.observer`), for each
+shard: an answer with an older token, or with another member's, asked for after an answer with the
+newer one had come, is found in whatever order answers are noted.
 """
 
 from collections.abc import Iterator, Mapping

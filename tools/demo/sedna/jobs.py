@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tools.demo.sedna.workload import FEDERATED, INCREMENTAL
-from tools.harness.pods.api_observer import ApiObserver
+from tools.harness.pods.observers.api_observer import ApiObserver
 
 Json = dict[str, Any]
 

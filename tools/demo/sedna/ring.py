@@ -11,7 +11,7 @@ from functools import partial
 from edge_sidecars.leader_client import shard_of
 from tools.demo.sedna.claims import Claims
 from tools.harness.pods.gm import GmPod
-from tools.harness.pods.polling import Polling
+from tools.harness.pods.observers.polling import Polling
 
 # Seconds between two questions to one elector.
 INTERVAL = 0.1

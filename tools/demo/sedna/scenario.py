@@ -19,7 +19,7 @@ from tools.demo.sedna.small_jobs import SmallJobs
 from tools.demo.sedna.state import SednaState
 from tools.demo.sedna.tables import picture
 from tools.harness.pods import gm
-from tools.harness.pods.pod_plan import PodPlan
+from tools.harness.pods.kubelet.pod_plan import PodPlan
 from tools.harness.pods.system import ACTIVE_ACTIVE, MODES
 
 Json = dict[str, Any]

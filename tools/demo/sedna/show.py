@@ -10,6 +10,7 @@ import time
 from contextlib import ExitStack
 
 from tools.demo.cluster import Cluster
+from tools.demo.elector.show import TERMINAL_PAUSE
 from tools.demo.keys import Keys
 from tools.demo.runner import Ended, Runner
 from tools.demo.screen import Display, Screen, summary_table
@@ -19,11 +20,10 @@ from tools.demo.sedna.state import SednaState, fallen
 from tools.demo.sedna.status_poller import StatusPoller
 from tools.demo.sedna.tables import KEYS
 from tools.demo.sedna.workload import EXAMPLES, ROUND_SECONDS, Workload
-from tools.demo.show import TERMINAL_PAUSE
 from tools.demo.shutdown import Shutdown
 from tools.demo.timing import Timing
-from tools.harness.controlplane import sedna_kinds
 from tools.harness.controlplane.api_server import ApiServer
+from tools.harness.controlplane.schemas import sedna_kinds
 from tools.harness.pods.edge_node import RELAY
 from tools.harness.pods.system import System
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 from edge_sidecars.sedna_api.core.kinds import API_VERSION, FEDERATED_LEARNING_JOB
-from tools.harness.pods.pod_plan import PodPlan
+from tools.harness.pods.kubelet.pod_plan import PodPlan
 from tools.harness.pods.system import System
 
 Json = dict[str, Any]

@@ -9,10 +9,10 @@ import time
 from functools import partial
 from typing import Any
 
-from tools.harness.controlplane.answer import ask
+from tools.harness.controlplane.clients.answer import ask
 from tools.harness.pods.edge_node import EdgeNode
 from tools.harness.pods.gm import GmPod
-from tools.harness.pods.polling import Polling
+from tools.harness.pods.observers.polling import Polling
 from tools.harness.pods.system import System
 
 Json = dict[str, Any]

@@ -12,16 +12,16 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tests.unit.manifests.built import gm_rules
-from tools.harness.containers.docker_lab import DockerLab
 from tools.harness.containers.edge import TIMING as EDGE_TIMING
 from tools.harness.containers.edge import EdgeContainers
+from tools.harness.containers.engine.lab import DockerLab
 from tools.harness.containers.gm import TIMING as GM_TIMING
 from tools.harness.containers.gm import GmContainers
 from tools.harness.containers.manifest import Manifest, Place
-from tools.harness.containers.network import Network
+from tools.harness.containers.networks.network import Network
+from tools.harness.containers.networks.router import Router, owner
 from tools.harness.containers.program import Variables, merged
-from tools.harness.containers.router import Router, owner
-from tools.harness.controlplane.accounts import Rule, expect
+from tools.harness.controlplane.access.accounts import Rule, expect
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.edge_node import RELAY
 from tools.harness.pods.system import AnySystem, node

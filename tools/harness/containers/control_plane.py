@@ -14,9 +14,9 @@ from typing import Any
 from docker.errors import NotFound
 from docker.models.containers import Container
 
-from tools.harness.containers.docker_lab import DockerLab
-from tools.harness.containers.network import Network
-from tools.harness.containers.port_forward import forward_port
+from tools.harness.containers.engine.lab import DockerLab
+from tools.harness.containers.networks.network import Network
+from tools.harness.containers.networks.port_forward import forward_port
 from tools.harness.controlplane import build
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.daemon import LOG_TAIL_LINES

@@ -11,14 +11,14 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from tools.harness.containers.docker_lab import DockerLab
+from tools.harness.containers.engine.lab import DockerLab
 from tools.harness.containers.manifest import Manifest, Place
-from tools.harness.containers.network import Network
+from tools.harness.containers.networks.network import Network
+from tools.harness.containers.networks.port_forward import forward_port
+from tools.harness.containers.networks.router import Router
 from tools.harness.containers.pod import Pod
-from tools.harness.containers.port_forward import forward_port
 from tools.harness.containers.program import Program, Variables, programs, terminate
-from tools.harness.containers.router import Router
-from tools.harness.controlplane.answer import Answer, ask
+from tools.harness.controlplane.clients.answer import Answer, ask
 
 Json = dict[str, Any]
 

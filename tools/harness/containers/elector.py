@@ -7,14 +7,14 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from tools.harness.containers.docker_lab import DockerLab
-from tools.harness.containers.network import Network
+from tools.harness.containers.engine.lab import DockerLab
+from tools.harness.containers.networks.network import Network
 from tools.harness.containers.pod import Pod
-from tools.harness.controlplane.answer import Answer, ask
+from tools.harness.controlplane.clients.answer import Answer, ask
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.elector import ELECTOR_RULES
 from tools.harness.pods.fleet import LEASE
-from tools.harness.pods.observer import wait_for
+from tools.harness.pods.observers.observer import wait_for
 
 PORT = 8080
 # Seconds until a container answers on a busy machine; a quiet one needs one.

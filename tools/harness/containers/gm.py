@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from tools.harness.containers.docker_lab import DockerLab
+from tools.harness.containers.engine.lab import DockerLab
 from tools.harness.containers.manifest import Manifest, Place
-from tools.harness.containers.network import Network
+from tools.harness.containers.networks.network import Network
+from tools.harness.containers.networks.router import Router, administer
 from tools.harness.containers.pod import Pod
 from tools.harness.containers.program import Variables, programs, terminate
-from tools.harness.containers.router import Router, administer
-from tools.harness.controlplane.answer import Answer, ask
+from tools.harness.controlplane.clients.answer import Answer, ask
 
 Json = dict[str, Any]
 

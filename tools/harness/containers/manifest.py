@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.unit.manifests.built import containers, named, overlay
-from tools.harness.controlplane.accounts import Rule
+from tools.harness.controlplane.access.accounts import Rule
 from tools.images.assemble import COMPONENTS
 
 Json = dict[str, Any]

@@ -11,8 +11,8 @@ from typing import Any
 
 from docker.models.containers import Container
 
-from tools.harness.containers.docker_lab import DockerLab
-from tools.harness.containers.network import Network
+from tools.harness.containers.engine.lab import DockerLab
+from tools.harness.containers.networks.network import Network
 
 # It has to be killed: the first process of a container has no defaults for signals.
 _PAUSE = "import signal; signal.pause()"

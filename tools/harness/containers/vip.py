@@ -18,13 +18,13 @@ from typing import Any, Self
 from docker.models.containers import Container
 
 from tools.harness.containers.control_plane import control_plane
-from tools.harness.containers.docker_lab import DockerLab
 from tools.harness.containers.elector import ElectorContainer
-from tools.harness.containers.engine import engine
-from tools.harness.containers.network import Network
+from tools.harness.containers.engine.engine import engine
+from tools.harness.containers.engine.lab import DockerLab
+from tools.harness.containers.networks.network import Network
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.fleet import LEASE
-from tools.harness.pods.observer import Observer, wait_for
+from tools.harness.pods.observers.observer import Observer, wait_for
 from tools.images.__main__ import build_all
 from tools.images.keepalived import keepalived_image
 from tools.nemesis.vip.faults import pair

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, Unpack
 
-from tools.harness.controlplane.accounts import TOKEN_LIFETIME, Rule
-from tools.harness.controlplane.admin import AdminClient
+from tools.harness.controlplane.access.accounts import TOKEN_LIFETIME, Rule
+from tools.harness.controlplane.access.service_account import ServiceAccountDirectory
 from tools.harness.controlplane.audit import RESPONSE_COMPLETE, AuditEvent, AuditSelectors
+from tools.harness.controlplane.clients.admin import AdminClient
 from tools.harness.controlplane.guardian import Guardian
-from tools.harness.controlplane.service_account import ServiceAccountDirectory
 
 
 class ApiServer(Protocol):

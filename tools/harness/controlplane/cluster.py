@@ -29,9 +29,14 @@ from typing import Any, Self, Unpack
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from tools.harness.controlplane import build
-from tools.harness.controlplane.accounts import TOKEN_LIFETIME, Rule, ServiceAccounts, expect
-from tools.harness.controlplane.admin import AdminClient
-from tools.harness.controlplane.answer import exchange
+from tools.harness.controlplane.access.accounts import TOKEN_LIFETIME, Rule, ServiceAccounts, expect
+from tools.harness.controlplane.access.certificates import (
+    Authority,
+    CertificateFiles,
+    write_private_key,
+)
+from tools.harness.controlplane.access.kubeconfig import write_kubeconfig
+from tools.harness.controlplane.access.service_account import ServiceAccountDirectory
 from tools.harness.controlplane.audit import (
     POLICY,
     RESPONSE_COMPLETE,
@@ -39,7 +44,8 @@ from tools.harness.controlplane.audit import (
     AuditLog,
     AuditSelectors,
 )
-from tools.harness.controlplane.certificates import Authority, CertificateFiles, write_private_key
+from tools.harness.controlplane.clients.admin import AdminClient
+from tools.harness.controlplane.clients.answer import exchange
 from tools.harness.controlplane.daemon import Daemon, Runnable
 from tools.harness.controlplane.flags import (
     apiserver_flags,
@@ -48,9 +54,7 @@ from tools.harness.controlplane.flags import (
     flags_without_nodes,
 )
 from tools.harness.controlplane.guardian import Guardian
-from tools.harness.controlplane.kubeconfig import write_kubeconfig
 from tools.harness.controlplane.reservation import LOOPBACK, Reservation
-from tools.harness.controlplane.service_account import ServiceAccountDirectory
 
 # Seconds for a start on a busy machine; a quiet one needs about 5.
 START_TIMEOUT = 120.0

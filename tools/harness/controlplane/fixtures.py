@@ -14,7 +14,7 @@ import pytest
 
 from tools.harness.controlplane import build
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.proxy import FaultProxy
+from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 
 
 def require_program(name: str) -> str:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from tools.harness.controlplane.access.service_account import ISSUER
 from tools.harness.controlplane.reservation import LOOPBACK
-from tools.harness.controlplane.service_account import ISSUER
 
 
 def etcd_flags(folder: Path, client_port: int, peer_port: int) -> Sequence[str]:

@@ -21,16 +21,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, Unpack
 
-from tools.harness.controlplane.accounts import TOKEN_LIFETIME, Rule, expect
-from tools.harness.controlplane.admin import AdminClient
-from tools.harness.controlplane.answer import ask
+from tools.harness.controlplane.access.accounts import TOKEN_LIFETIME, Rule, expect
+from tools.harness.controlplane.access.kubeconfig import write_kubeconfig
+from tools.harness.controlplane.access.service_account import ServiceAccountDirectory
 from tools.harness.controlplane.audit import RESPONSE_COMPLETE, AuditEvent, AuditSelectors
+from tools.harness.controlplane.clients.admin import AdminClient
+from tools.harness.controlplane.clients.answer import ask
 from tools.harness.controlplane.daemon import Daemon, Runnable
 from tools.harness.controlplane.guardian import Guardian
-from tools.harness.controlplane.kubeconfig import write_kubeconfig
 from tools.harness.controlplane.recorder import Recorder
 from tools.harness.controlplane.reservation import LOOPBACK, Reservation
-from tools.harness.controlplane.service_account import ServiceAccountDirectory
 
 # Seconds for a start on a busy machine; a quiet one needs half of one.
 START_TIMEOUT = 60.0

@@ -22,14 +22,14 @@ import docker
 from tests.unit.manifests import node_addons
 from tests.unit.manifests.built import MANIFESTS, named, overlay, write_kustomization
 from tools.harness.containers.control_plane import control_plane
-from tools.harness.containers.docker_lab import DockerLab
-from tools.harness.containers.network import Network
-from tools.harness.containers.router import Router, owner
-from tools.harness.controlplane.accounts import expect
+from tools.harness.containers.engine.lab import DockerLab
+from tools.harness.containers.networks.network import Network
+from tools.harness.containers.networks.router import Router, owner
+from tools.harness.controlplane.access.accounts import expect
+from tools.harness.controlplane.clients.kustomize import kustomize
 from tools.harness.controlplane.cluster import STOP_TIMEOUT
 from tools.harness.controlplane.controller_manager import ControllerManager
 from tools.harness.controlplane.daemon import Daemon
-from tools.harness.controlplane.kustomize import kustomize
 from tools.harness.nodes import programs, workloads
 from tools.harness.nodes.configuration import CLIENT_CA, DNS_ADDRESS
 from tools.harness.nodes.images import node_image, pod_images, relay_folder

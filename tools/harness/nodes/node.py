@@ -20,9 +20,9 @@ from typing import Any
 
 from docker.models.containers import Container
 
-from tools.harness.containers.docker_lab import DockerLab
-from tools.harness.containers.network import Network
-from tools.harness.containers.router import Router
+from tools.harness.containers.engine.lab import DockerLab
+from tools.harness.containers.networks.network import Network
+from tools.harness.containers.networks.router import Router
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.nodes import programs
 from tools.harness.nodes.configuration import CERTIFICATE, DNS_ADDRESS, configuration

@@ -16,7 +16,7 @@ from typing import Any, Self
 import docker
 
 from tests.unit.manifests.built import overlay
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
 from tools.harness.nodes.cluster import NodeCluster
 from tools.harness.nodes.images import pool_images
 from tools.harness.nodes.node import Node

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from tools.harness.controlplane.answer import exchange
+from tools.harness.controlplane.clients.answer import exchange
 from tools.harness.nodes.images import WORKLOAD
 
 Json = dict[str, Any]

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tools.harness.controlplane.answer import ask
+from tools.harness.controlplane.clients.answer import ask
 from tools.harness.peers.build import candidate_binary
 from tools.harness.pods.elector import POLL_INTERVAL, START_TIMEOUT
 

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlencode
 
-from tools.harness.controlplane.answer import exchange
+from tools.harness.controlplane.clients.answer import exchange
 from tools.harness.peers.build import informer_binary
 
 # Seconds; a quiet machine needs a tenth.

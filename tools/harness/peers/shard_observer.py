@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import Self
 
 from tools.harness.peers.build import local_binary
-from tools.harness.pods.observer import Observed
-from tools.harness.pods.polling import Polling
+from tools.harness.pods.observers.observer import Observed
+from tools.harness.pods.observers.polling import Polling
 
 SOURCE = Path(__file__).parent / "shardobserver"
 # Seconds: whoever restarts has another port.

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, Protocol
 
-from tools.harness.controlplane.answer import Answer
+from tools.harness.controlplane.clients.answer import Answer
 
 Json = dict[str, Any]
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tools.harness.controlplane.api_server import ApiServer
-from tools.harness.controlplane.proxy import FaultProxy
+from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.controlplane.reservation import LOOPBACK
 from tools.harness.pods.gm import GmPod
 from tools.harness.pods.lc import LcProcess, relay_flags

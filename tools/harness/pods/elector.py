@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tools.harness.controlplane.answer import ANSWER_TIMEOUT, Answer, ask
+from tools.harness.controlplane.clients.answer import ANSWER_TIMEOUT, Answer, ask
 from tools.harness.controlplane.guardian import Guardian
 
 # A start on a busy machine; a quiet one needs half a second.

@@ -10,11 +10,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tools.harness.controlplane.access.service_account import ServiceAccountDirectory
 from tools.harness.controlplane.api_server import ApiServer
-from tools.harness.controlplane.proxy import FaultProxy
-from tools.harness.controlplane.service_account import ServiceAccountDirectory
+from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.pods.elector import ELECTOR_RULES, ElectorPod
-from tools.harness.pods.observer import wait_for, wait_for_leader
+from tools.harness.pods.observers.observer import wait_for, wait_for_leader
 
 # The shortest lease with room for faults between two renewals; renewal each second.
 FAST = ("--lease-duration", "4s", "--renew-interval", "1s", "--request-timeout", "2s")

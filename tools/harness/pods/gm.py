@@ -13,10 +13,10 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
-from tools.harness.controlplane.answer import ask, exchange
 from tools.harness.controlplane.api_server import ApiServer
+from tools.harness.controlplane.clients.answer import ask, exchange
+from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.controlplane.guardian import Guardian
-from tools.harness.controlplane.proxy import FaultProxy
 from tools.harness.controlplane.reservation import LOOPBACK, Reservation
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.process import POLL_INTERVAL, START_TIMEOUT, Process

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from tools.harness.controlplane.answer import Answer, ask
+from tools.harness.controlplane.clients.answer import Answer, ask
 from tools.harness.controlplane.guardian import Guardian
 from tools.harness.controlplane.reservation import LOOPBACK
 from tools.harness.pods.process import POLL_INTERVAL, Process

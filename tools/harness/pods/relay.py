@@ -9,8 +9,8 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Self
 
-from tools.harness.controlplane.answer import ANSWER_TIMEOUT, Answer, ask
-from tools.harness.controlplane.certificates import CertificateFiles
+from tools.harness.controlplane.access.certificates import CertificateFiles
+from tools.harness.controlplane.clients.answer import ANSWER_TIMEOUT, Answer, ask
 from tools.harness.controlplane.guardian import Guardian
 from tools.harness.controlplane.reservation import LOOPBACK
 from tools.harness.pods.process import POLL_INTERVAL, Process

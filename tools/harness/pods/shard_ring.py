@@ -18,7 +18,7 @@ from typing import Any, Self, TypeVar
 from aiohttp import web
 
 from edge_sidecars.leader_client import Shard, shard_of
-from tools.harness.controlplane.answer import boottime
+from tools.harness.controlplane.clients.answer import boottime
 from tools.harness.controlplane.settling import end
 
 CALL_TIMEOUT = 10.0

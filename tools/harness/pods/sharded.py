@@ -6,7 +6,7 @@ from typing import Any
 from tools.harness.controlplane.api_server import ApiServer
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import STEADY, Fleet
-from tools.harness.pods.observer import wait_for
+from tools.harness.pods.observers.observer import wait_for
 
 SHARDS = 16
 # Starts are slow on a busy machine; then all settle.

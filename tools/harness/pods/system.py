@@ -12,16 +12,16 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from edge_sidecars.sedna_api.core.kinds import kind_named
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.api_server import ApiServer
-from tools.harness.pods.api_observer import ApiObserver
-from tools.harness.pods.caller import Caller
 from tools.harness.pods.components import EdgeComponent, GmComponent
 from tools.harness.pods.edge_node import RELAY, EdgeNode
 from tools.harness.pods.gm import LEASE_FLAGS, GmPod
-from tools.harness.pods.kubelet import Kubelet
-from tools.harness.pods.node_processes import Machine
-from tools.harness.pods.pod_plan import PodPlan
+from tools.harness.pods.kubelet.node_processes import Machine
+from tools.harness.pods.kubelet.pod_plan import PodPlan
+from tools.harness.pods.kubelet.stand_in import Kubelet
+from tools.harness.pods.observers.api_observer import ApiObserver
+from tools.harness.pods.wire.caller import Caller
 
 Json = dict[str, Any]
 

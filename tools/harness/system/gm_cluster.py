@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.harness.pods.gm import GmPod
-from tools.harness.pods.pod_plan import PodPlan
+from tools.harness.pods.kubelet.pod_plan import PodPlan
 from tools.harness.pods.system import System
 from tools.harness.system.workers import Workers
 from tools.harness.system.workload import Workload

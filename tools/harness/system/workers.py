@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tools.harness.controlplane.answer import exchange
-from tools.harness.pods.pod_plan import PodPlan
+from tools.harness.controlplane.clients.answer import exchange
+from tools.harness.pods.kubelet.pod_plan import PodPlan
 
 Json = dict[str, Any]
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
-from tools.harness.controlplane.proxy import FaultProxy
+from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import FAST_DURATION
-from tools.harness.pods.history import FOREIGN_FACTOR
+from tools.harness.pods.observers.history import FOREIGN_FACTOR
 from tools.nemesis.elector.testbed import BOGUS, Candidate, ElectionTestbed, Testbed
 
 # Seconds that an elector may take to end in order: two request time-outs and a stopped loop.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tools.harness.controlplane.audit import RESPONSE_COMPLETE, AuditEvent
-from tools.harness.pods.history import ANNOTATION
+from tools.harness.pods.observers.history import ANNOTATION
 
 WRITES = ("create", "update", "patch", "delete")
 # kubeapi's user agent of an elector: run.py.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from tools.harness.controlplane.answer import boottime
+from tools.harness.controlplane.clients.answer import boottime
 from tools.harness.pods.fleet import FAST_DURATION
 from tools.nemesis.elector import faults
 from tools.nemesis.elector.faults import Draw

@@ -9,10 +9,10 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from tools.harness.controlplane.api_server import ApiServer
-from tools.harness.controlplane.proxy import FaultProxy
+from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.peers.candidate import ClientGoCandidate
 from tools.harness.pods.fleet import FAST_DURATION, Fleet, kubeconfig
-from tools.harness.pods.observer import Observer, wait_for
+from tools.harness.pods.observers.observer import Observer, wait_for
 
 ELECTORS = 3
 PEERS = 2

@@ -9,8 +9,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tools.harness.pods.history import FOREIGN_FACTOR, VALIDITY_MARGIN, VALIDITY_RATIO
-from tools.harness.pods.observer import Ready, overlaps
+from tools.harness.pods.observers.history import FOREIGN_FACTOR, VALIDITY_MARGIN, VALIDITY_RATIO
+from tools.harness.pods.observers.observer import Ready, overlaps
 from tools.nemesis.elector.history import Attempt, History, Version
 
 # Seconds: an NTP client may slew the wall clock against CLOCK_BOOTTIME by 500 ppm (adjtimex(2)),

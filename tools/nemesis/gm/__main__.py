@@ -14,9 +14,9 @@ import threading
 import time
 from pathlib import Path
 
-from tools.harness.controlplane import sedna_kinds
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.controller_manager import ControllerManager
+from tools.harness.controlplane.schemas import sedna_kinds
 from tools.harness.pods.gm import LEASE_FLAGS, SHARD_FLAGS
 from tools.harness.pods.system import MODES, System
 from tools.harness.system.ordeal import SHOWN, Ordeal, Outcome

@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.pods.polling import Polling
+from tools.harness.pods.observers.polling import Polling
 from tools.nemesis.pool.workloads import CONTROL
 
 INTERVAL = 1.0

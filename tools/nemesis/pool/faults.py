@@ -11,9 +11,9 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from itertools import product
 
 from pool_sidecar.core.pool_member import PATH
-from tools.harness.controlplane.flapping import flapping
-from tools.harness.controlplane.proxy import FaultProxy
-from tools.harness.pods.pool_accounts import node_client
+from tools.harness.controlplane.fault_proxy.flapping import flapping
+from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
+from tools.harness.pods.pools.accounts import node_client
 from tools.nemesis.elector.faults import Draw, NotApplicable
 from tools.nemesis.pool.network import Pair
 from tools.nemesis.pool.node import PoolNode

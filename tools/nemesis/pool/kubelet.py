@@ -18,11 +18,11 @@ from pathlib import Path
 
 from tools.demo.pool.cloud_state import condition
 from tools.demo.pool.kubelet import STRATEGIC_MERGE
-from tools.harness.controlplane.accounts import RequestRefusedError, expect
-from tools.harness.controlplane.admin import Json
-from tools.harness.controlplane.kept_client import KeptClient
+from tools.harness.controlplane.access.accounts import RequestRefusedError, expect
+from tools.harness.controlplane.clients.admin import Json
+from tools.harness.controlplane.clients.kept_client import KeptClient
 from tools.harness.controlplane.reservation import LOOPBACK
-from tools.harness.pods.pool_member import LEASES
+from tools.harness.pods.pools.member import LEASES
 
 # Seconds: between two renewals (kubelet's own are 10), and between two looks at pods.
 RENEW_EVERY = 5.0

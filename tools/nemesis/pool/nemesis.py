@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from tools.demo.pool.cloud_state import condition
-from tools.harness.controlplane.accounts import RequestRefusedError, expect
+from tools.harness.controlplane.access.accounts import RequestRefusedError, expect
 from tools.harness.peers.informers import InformerProcess
 from tools.nemesis.elector.faults import Draw
 from tools.nemesis.ordeal import Candidate, Ordeal

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Self
 
-from tools.harness.pods import pod_network
+from tools.harness.pods.kubelet import pod_network
 from tools.nemesis.vip.network import INTERFACE, Network, run
 
 CLOUD = "cloud"

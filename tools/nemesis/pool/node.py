@@ -15,18 +15,18 @@ from typing import Any, Protocol, Self
 
 from pool_sidecar.core.controller.node_state import DEFAULT_POOL_LABEL, MAY_LEAD_NODE_LABEL
 from tools.demo.pool.node import CANDIDATE, ZONE
-from tools.harness.controlplane.accounts import expect
-from tools.harness.controlplane.answer import ask
+from tools.harness.controlplane.access.accounts import expect
+from tools.harness.controlplane.access.kubeconfig import write_kubeconfig
+from tools.harness.controlplane.clients.answer import ask
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.kubeconfig import write_kubeconfig
-from tools.harness.controlplane.proxy import FaultProxy
+from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.controlplane.reservation import LOOPBACK, Reservation
 from tools.harness.peers.informers import InformerProcess
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.faketime import faketime_library
-from tools.harness.pods.pool_accounts import token_of_pod
-from tools.harness.pods.pool_controller import NAMESPACE
-from tools.harness.pods.pool_member import PoolMemberProcess
+from tools.harness.pods.pools.accounts import token_of_pod
+from tools.harness.pods.pools.controller import NAMESPACE
+from tools.harness.pods.pools.member import PoolMemberProcess
 from tools.harness.pods.process import Process
 from tools.harness.pods.relay import RelayProcess
 from tools.nemesis.pool.network import CLOUD_ADDRESS, Pair, SiteNetwork

@@ -16,16 +16,16 @@ from pool_sidecar.core.controller.node_state import DEFAULT_POOL_LABEL
 from tools.demo.pool.cloud_state import condition
 from tools.demo.pool.edge_site import FLAGS, OVERLAY
 from tools.demo.pool.node import ZONE
-from tools.harness.controlplane import kubectl
-from tools.harness.controlplane.accounts import RequestRefusedError, expect
+from tools.harness.controlplane.access.accounts import RequestRefusedError, expect
+from tools.harness.controlplane.clients import kubectl
+from tools.harness.controlplane.clients.kept_client import KeptClient
 from tools.harness.controlplane.cluster import STOP_TIMEOUT, ControlPlane
 from tools.harness.controlplane.controller_manager import ControllerManager
 from tools.harness.controlplane.daemon import Daemon
-from tools.harness.controlplane.kept_client import KeptClient
 from tools.harness.nodes import programs
-from tools.harness.pods.observer import wait_for
-from tools.harness.pods.pool_accounts import node_tls
-from tools.harness.pods.pool_controller import PoolControllerPod
+from tools.harness.pods.observers.observer import wait_for
+from tools.harness.pods.pools.accounts import node_tls
+from tools.harness.pods.pools.controller import PoolControllerPod
 from tools.nemesis.pool.kubelet import RENEW_EVERY, NodeAgent
 from tools.nemesis.pool.network import SiteNetwork
 from tools.nemesis.pool.node import POOL, PoolNode

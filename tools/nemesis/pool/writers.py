@@ -15,8 +15,8 @@ from http import HTTPStatus
 from tools.demo.pool.node import CANDIDATE
 from tools.harness.controlplane.audit import RESPONSE_COMPLETE, RESPONSE_STARTED, AuditEvent
 from tools.harness.controlplane.cluster import ADMIN_USER
-from tools.harness.pods.pool_controller import NAMESPACE
-from tools.harness.pods.pool_controller import USER as CONTROLLER
+from tools.harness.pods.pools.controller import NAMESPACE
+from tools.harness.pods.pools.controller import USER as CONTROLLER
 from tools.nemesis.pool.verdict import Renewal
 
 NODE_LEASES = "kube-node-lease"

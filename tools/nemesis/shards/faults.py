@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tools.harness.pods.history import ANNOTATION
+from tools.harness.pods.observers.history import ANNOTATION
 from tools.nemesis.elector.faults import Draw, NotApplicable
 from tools.nemesis.elector.testbed import BOGUS
 from tools.nemesis.shards.testbed import ShardTestbed

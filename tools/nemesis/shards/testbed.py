@@ -9,11 +9,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from tools.harness.controlplane.api_server import ApiServer
-from tools.harness.controlplane.proxy import FaultProxy
+from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.peers.shard_observer import ShardObserver
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import FAST, FAST_DURATION
-from tools.harness.pods.observer import wait_for
+from tools.harness.pods.observers.observer import wait_for
 from tools.harness.pods.sharded import ShardedFleet, owned
 
 # /owns is asked for so many shards; the documents tell of all.

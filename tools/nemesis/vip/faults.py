@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from tools.harness.controlplane.proxy import FaultProxy
+from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.main import MainServer
 from tools.nemesis.vip.nemesis import Fault

@@ -15,11 +15,11 @@ from types import TracebackType
 from typing import Self
 
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.proxy import FaultProxy
+from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import Fleet
 from tools.harness.pods.main import MainServer
-from tools.harness.pods.observer import Observer
+from tools.harness.pods.observers.observer import Observer
 from tools.nemesis.vip.faults import faults
 from tools.nemesis.vip.keepalived import Keepalived
 from tools.nemesis.vip.lines import Lines

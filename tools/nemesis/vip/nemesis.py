@@ -16,7 +16,7 @@ from itertools import pairwise
 from math import inf
 from typing import Protocol
 
-from tools.harness.controlplane.answer import boottime
+from tools.harness.controlplane.clients.answer import boottime
 from tools.nemesis.vip.node_observer import NodeObserver
 from tools.nemesis.vip.ownership import Finding
 

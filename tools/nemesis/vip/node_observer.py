@@ -6,8 +6,8 @@ Owns no process; judges with ownership.py. Times are seconds on CLOCK_BOOTTIME.
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from tools.harness.controlplane.answer import boottime
-from tools.harness.pods.observer import Observer, wait_for
+from tools.harness.controlplane.clients.answer import boottime
+from tools.harness.pods.observers.observer import Observer, wait_for
 from tools.nemesis.vip.ownership import (
     Finding,
     Spell,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from tools.harness.pods.observer import Ready
+from tools.harness.pods.observers.observer import Ready
 
 
 @dataclass(frozen=True)

@@ -12,15 +12,15 @@ from typing import Protocol
 import pytest
 
 from tests.integration.elector.api_servers import ON_BOTH
-from tools.harness.controlplane.answer import boottime
 from tools.harness.controlplane.api_server import ApiServer
+from tools.harness.controlplane.clients.answer import boottime
 from tools.harness.peers.candidate import FAST as PEER_FAST
 from tools.harness.peers.candidate import ClientGoCandidate
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import FAST_DURATION, Fleet, kubeconfig
-from tools.harness.pods.history import FOREIGN_FACTOR
-from tools.harness.pods.observer import Observer, wait_for
-from tools.harness.pods.timeline import Timeline
+from tools.harness.pods.observers.history import FOREIGN_FACTOR
+from tools.harness.pods.observers.observer import Observer, wait_for
+from tools.harness.pods.observers.timeline import Timeline
 from tools.nemesis.elector.history import History, Version
 from tools.nemesis.elector.verdict import Rules, judge
 

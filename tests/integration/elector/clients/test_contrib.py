@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from tools.harness.controlplane.answer import Answer, ask
+from tools.harness.controlplane.clients.answer import Answer, ask
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.elector import ELECTOR_RULES
 from tools.harness.pods.fleet import Fleet
-from tools.harness.pods.observer import wait_for
+from tools.harness.pods.observers.observer import wait_for
 
 
 class Contrib:

@@ -15,9 +15,9 @@ from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.command import run
 from tools.harness.pods.elector import ELECTOR_RULES
 from tools.harness.pods.fleet import LEASE, Fleet
-from tools.harness.pods.http_client import answered
 from tools.harness.pods.main import MainServer
-from tools.harness.pods.observer import wait_for, wait_for_leader
+from tools.harness.pods.observers.observer import wait_for, wait_for_leader
+from tools.harness.pods.wire.http_client import answered
 
 NOWHERE = ["--server", "https://127.0.0.1:1", "--namespace", "ns"]
 

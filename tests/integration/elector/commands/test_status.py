@@ -10,9 +10,9 @@ from tests.integration.elector.api_servers import ON_BOTH
 from tools.harness.pods.command import run
 from tools.harness.pods.elector import ELECTOR_RULES
 from tools.harness.pods.fleet import Fleet
-from tools.harness.pods.http_client import ports
-from tools.harness.pods.observer import wait_for_leader
-from tools.harness.pods.raw_server import Connection, RawServer
+from tools.harness.pods.observers.observer import wait_for_leader
+from tools.harness.pods.wire.http_client import ports
+from tools.harness.pods.wire.raw_server import Connection, RawServer
 
 
 @ON_BOTH

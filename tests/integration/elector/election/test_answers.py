@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from tools.harness.controlplane.answer import boottime
+from tools.harness.controlplane.clients.answer import boottime
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import FAST, FAST_DURATION, LEASE, STEADY
-from tools.harness.pods.lease_server import NAMESPACE, LeaseServer, Scripted, event
-from tools.harness.pods.observer import wait_for
-from tools.harness.pods.timeline import Timeline
+from tools.harness.pods.observers.observer import wait_for
+from tools.harness.pods.observers.timeline import Timeline
+from tools.harness.pods.wire.lease_server import NAMESPACE, LeaseServer, Scripted, event
 
 RENEW_INTERVAL = 1.0
 VALIDITY = FAST_DURATION * 0.95 - 0.25

@@ -8,13 +8,13 @@ import time
 
 import pytest
 
-from tools.harness.controlplane.answer import boottime
+from tools.harness.controlplane.clients.answer import boottime
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import FAST_DURATION, Fleet
-from tools.harness.pods.history import Write, assert_backed, assert_polite, writes
 from tools.harness.pods.main import MainServer
-from tools.harness.pods.observer import Observer, wait_for, wait_for_leader
-from tools.harness.pods.timeline import Timeline
+from tools.harness.pods.observers.history import Write, assert_backed, assert_polite, writes
+from tools.harness.pods.observers.observer import Observer, wait_for, wait_for_leader
+from tools.harness.pods.observers.timeline import Timeline
 
 # P7 says about a second; here on a machine that is shared by many. The history tells a release
 # from the end of a Lease.

@@ -21,7 +21,7 @@ from tools.harness.controlplane.reservation import Reservation
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import FAST_DURATION, Fleet
 from tools.harness.pods.main import MainServer
-from tools.harness.pods.observer import wait_for
+from tools.harness.pods.observers.observer import wait_for
 
 PATIENCE = 30.0
 

@@ -14,16 +14,16 @@ import pytest
 
 from edge_sidecars.runtime.version import VERSION
 from tests.integration.elector.api_servers import ON_BOTH
-from tools.harness.controlplane.answer import Answer, boottime
 from tools.harness.controlplane.api_server import ApiServer
+from tools.harness.controlplane.clients.answer import Answer, boottime
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fixtures import require_program
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import FAST, FAST_DURATION, STEADY, STEADY_DURATION, Fleet
-from tools.harness.pods.history import ANNOTATION, FOREIGN_FACTOR, assert_backed, writes
 from tools.harness.pods.main import MainServer
-from tools.harness.pods.observer import Observer, wait_for, wait_for_leader
-from tools.harness.pods.timeline import Timeline
+from tools.harness.pods.observers.history import ANNOTATION, FOREIGN_FACTOR, assert_backed, writes
+from tools.harness.pods.observers.observer import Observer, wait_for, wait_for_leader
+from tools.harness.pods.observers.timeline import Timeline
 
 # Between a write of the log and the moment at which a test looked at its clock.
 SLACK = 0.3

@@ -1,10 +1,10 @@
 """One process may lead, give up and lead again: each giving up is a release of its own."""
 
 from tests.integration.elector.api_servers import ON_BOTH
-from tools.harness.controlplane.answer import boottime
+from tools.harness.controlplane.clients.answer import boottime
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import Fleet
-from tools.harness.pods.observer import wait_for, wait_for_leader
+from tools.harness.pods.observers.observer import wait_for, wait_for_leader
 
 # Seconds for the end of a leader that has released: far below the farewell to companions.
 QUICK = 1.5

@@ -4,8 +4,8 @@ import pytest
 
 from tests.integration.elector.api_servers import ON_BOTH
 from tools.harness.pods.fleet import FAST_DURATION, STEADY, STEADY_DURATION, Fleet
-from tools.harness.pods.history import assert_polite, writes
-from tools.harness.pods.observer import Observer, wait_for, wait_for_leader
+from tools.harness.pods.observers.history import assert_polite, writes
+from tools.harness.pods.observers.observer import Observer, wait_for, wait_for_leader
 
 
 @ON_BOTH

@@ -9,11 +9,11 @@ import time
 import pytest
 
 from tests.integration.elector.pair import Pair
-from tools.harness.controlplane.answer import ask, boottime
+from tools.harness.controlplane.clients.answer import ask, boottime
 from tools.harness.pods.fleet import Fleet
-from tools.harness.pods.http_client import answered, ports
 from tools.harness.pods.main import MainServer
-from tools.harness.pods.observer import wait_for, wait_for_leader
+from tools.harness.pods.observers.observer import wait_for, wait_for_leader
+from tools.harness.pods.wire.http_client import answered, ports
 
 GET_PATHS = ["/", "/leader", "/readyz", "/eligible", "/livez", "/healthz", "/metrics"]
 PROBE_PATHS = ["/readyz", "/eligible", "/livez", "/leader", "/metrics"]

@@ -13,12 +13,12 @@ import pytest
 from edge_sidecars.runtime.cli.values import Address
 from elector_sidecar.web import listener
 from tests.integration.elector.pair import Pair
-from tools.harness.controlplane.answer import ask, exchange
+from tools.harness.controlplane.clients.answer import ask, exchange
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import FAST_DURATION, STEADY, Fleet
-from tools.harness.pods.http_client import Stream, answered, descriptors, ports
-from tools.harness.pods.observer import wait_for, wait_for_leader
-from tools.harness.pods.raw_server import Connection, RawServer
+from tools.harness.pods.observers.observer import wait_for, wait_for_leader
+from tools.harness.pods.wire.http_client import Stream, answered, descriptors, ports
+from tools.harness.pods.wire.raw_server import Connection, RawServer
 
 PROBE_PATHS = ["/readyz", "/eligible", "/livez", "/leader", "/metrics"]
 

@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from tests.integration.elector.pair import Pair
-from tools.harness.pods.http_client import answered, raw
+from tools.harness.pods.wire.http_client import answered, raw
 
 
 @pytest.mark.parametrize(

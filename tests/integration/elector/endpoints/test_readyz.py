@@ -6,10 +6,10 @@ import time
 import pytest
 
 from tests.integration.elector.pair import Pair
-from tools.harness.controlplane.answer import Answer, boottime
+from tools.harness.controlplane.clients.answer import Answer, boottime
 from tools.harness.pods.fleet import STEADY, Fleet
-from tools.harness.pods.http_client import answered
-from tools.harness.pods.observer import wait_for_leader
+from tools.harness.pods.observers.observer import wait_for_leader
+from tools.harness.pods.wire.http_client import answered
 
 # STEADY's validity, as that of the pair: 20 s x 0.95 - 0.25 s.
 VALIDITY = 18.75

@@ -9,8 +9,8 @@ import pytest
 from tests.integration.elector.endpoints.test_http import FIELDS
 from tests.integration.elector.pair import Pair
 from tools.harness.pods.fleet import Fleet
-from tools.harness.pods.http_client import Stream, answered, resident
-from tools.harness.pods.observer import wait_for, wait_for_leader
+from tools.harness.pods.observers.observer import wait_for, wait_for_leader
+from tools.harness.pods.wire.http_client import Stream, answered, resident
 
 # Seconds from one document to the next where nothing changes.
 INTERVAL = 1.0

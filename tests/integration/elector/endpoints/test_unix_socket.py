@@ -10,11 +10,11 @@ import pytest
 
 from tests.integration.elector.endpoints.test_http import FIELDS, GET_PATHS
 from tests.integration.elector.endpoints.test_listener import UnixConnection
-from tools.harness.controlplane.answer import Answer, exchange
+from tools.harness.controlplane.clients.answer import Answer, exchange
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import STEADY, Fleet
-from tools.harness.pods.observer import wait_for
+from tools.harness.pods.observers.observer import wait_for
 
 
 @dataclass

@@ -8,14 +8,14 @@ import time
 import pytest
 
 from tests.integration.elector.api_servers import ON_BOTH
-from tools.harness.controlplane.answer import boottime
 from tools.harness.controlplane.api_server import ApiServer
+from tools.harness.controlplane.clients.answer import boottime
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.elector import ELECTOR_RULES
 from tools.harness.pods.fleet import FAST_DURATION, STEADY, Fleet
-from tools.harness.pods.http_client import answered
-from tools.harness.pods.observer import Observer, wait_for, wait_for_leader
-from tools.harness.pods.timeline import Timeline
+from tools.harness.pods.observers.observer import Observer, wait_for, wait_for_leader
+from tools.harness.pods.observers.timeline import Timeline
+from tools.harness.pods.wire.http_client import answered
 
 RENEW_INTERVAL = 1.0
 VALIDITY = FAST_DURATION * 0.95 - 0.25

@@ -10,12 +10,12 @@ from contextlib import closing
 
 import pytest
 
-from tools.harness.controlplane.answer import Answer, boottime
-from tools.harness.controlplane.proxy import FaultProxy
+from tools.harness.controlplane.clients.answer import Answer, boottime
+from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import FAST_DURATION, Fleet
-from tools.harness.pods.history import assert_backed, assert_polite, writes
-from tools.harness.pods.observer import Observer, Ready, wait_for
+from tools.harness.pods.observers.history import assert_backed, assert_polite, writes
+from tools.harness.pods.observers.observer import Observer, Ready, wait_for
 
 
 def exhaust(pod: ElectorPod, way: FaultProxy) -> tuple[int, int]:

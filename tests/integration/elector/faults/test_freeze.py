@@ -14,12 +14,17 @@ from pathlib import Path
 
 import pytest
 
-from tools.harness.controlplane.answer import boottime
+from tools.harness.controlplane.clients.answer import boottime
 from tools.harness.pods.elector import ELECTOR_RULES, ElectorPod
 from tools.harness.pods.fleet import FAST_DURATION, STEADY, STEADY_DURATION, Fleet
-from tools.harness.pods.history import CLOCK_TOLERANCE, assert_backed, assert_polite, writes
-from tools.harness.pods.observer import Observer, wait_for, wait_for_leader
-from tools.harness.pods.timeline import Timeline
+from tools.harness.pods.observers.history import (
+    CLOCK_TOLERANCE,
+    assert_backed,
+    assert_polite,
+    writes,
+)
+from tools.harness.pods.observers.observer import Observer, wait_for, wait_for_leader
+from tools.harness.pods.observers.timeline import Timeline
 
 # Validity of either after the last renewal's sending: its duration x 0.95 - 0.25 s.
 FAST_VALIDITY = 3.55

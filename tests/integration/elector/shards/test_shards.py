@@ -11,8 +11,7 @@ from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.peers.candidate import ClientGoCandidate
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import FAST, FAST_DURATION, STEADY_DURATION, Fleet, kubeconfig
-from tools.harness.pods.http_client import Stream
-from tools.harness.pods.observer import wait_for
+from tools.harness.pods.observers.observer import wait_for
 from tools.harness.pods.sharded import (
     SHARDS,
     ShardedFleet,
@@ -20,6 +19,7 @@ from tools.harness.pods.sharded import (
     release,
     shards,
 )
+from tools.harness.pods.wire.http_client import Stream
 
 # For a busy machine; far less than a lease lasts that nobody renews.
 SOON = 10.0

@@ -8,7 +8,7 @@ import pytest
 from edge_sidecars.controllers.event_recorder import Event, EventRecorder
 from edge_sidecars.controllers.guarded_writes import GuardedWrites, NotLeading
 from edge_sidecars.kubeapi import ApiClient, Plain
-from tools.harness.pods.raw_server import Connection, RawServer
+from tools.harness.pods.wire.raw_server import Connection, RawServer
 
 NODE = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u1"}
 

@@ -10,8 +10,8 @@ import pytest
 
 from edge_sidecars.kubeapi import ApiTransport, Credentials, Plain, Request, Unreachable
 from edge_sidecars.kubeapi.messages import Identity
-from tools.harness.controlplane.certificates import Authority
-from tools.harness.pods.raw_server import Connection, RawServer
+from tools.harness.controlplane.access.certificates import Authority
+from tools.harness.pods.wire.raw_server import Connection, RawServer
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 WRITES = ["PUT", "POST", "DELETE", "PATCH"]

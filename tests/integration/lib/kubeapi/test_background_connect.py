@@ -8,9 +8,9 @@ import pytest
 
 from edge_sidecars.kubeapi import ApiClient, NotSent
 from tests.integration.lib.kubeapi.sending import Tls, tls_server
-from tools.harness.controlplane.proxy import FaultProxy
+from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.controlplane.settling import connections_closed
-from tools.harness.pods.raw_server import Connection, RawServer
+from tools.harness.pods.wire.raw_server import Connection, RawServer
 
 Work = Callable[[ApiClient, FaultProxy], Awaitable[None]]
 

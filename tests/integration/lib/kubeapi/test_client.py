@@ -13,7 +13,7 @@ import pytest
 from edge_sidecars.kubeapi import ApiClient, ApiError, Plain, Unreachable
 from edge_sidecars.kubeapi.client import MAX_LINE
 from tests.integration.lib.kubeapi.sending import until
-from tools.harness.pods.raw_server import Connection, RawServer
+from tools.harness.pods.wire.raw_server import Connection, RawServer
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 WRITES = ["PUT", "POST", "DELETE", "PATCH"]

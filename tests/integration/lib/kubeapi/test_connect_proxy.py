@@ -20,7 +20,7 @@ from edge_sidecars.kubeapi import (
 )
 from tests.integration.lib.kubeapi.sending import Tls, answer_all, ask, tls_server, until
 from tests.integration.lib.kubeapi.test_request_upgrades import SWITCHING, Received, upgrading
-from tools.harness.pods.raw_server import Connection, RawServer
+from tools.harness.pods.wire.raw_server import Connection, RawServer
 
 TOKEN = "secret-of-the-proxy"
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.pods.caller import Caller
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import LEASE
-from tools.harness.pods.observer import wait_for
+from tools.harness.pods.observers.observer import wait_for
 from tools.harness.pods.relay import RelayProcess
+from tools.harness.pods.wire.caller import Caller
 
 READ = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}]
 # Seconds: a probe a second, and a machine that is busy.

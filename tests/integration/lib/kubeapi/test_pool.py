@@ -16,7 +16,7 @@ from edge_sidecars.kubeapi import ApiClient, ApiError, Credentials, Plain, Unrea
 from edge_sidecars.kubeapi.connector import Connector, Resolver
 from edge_sidecars.kubeapi.pool import MAX_AGE, Channel, ConnectionPool
 from tests.integration.lib.kubeapi.sending import until
-from tools.harness.pods.raw_server import Connection, RawServer
+from tools.harness.pods.wire.raw_server import Connection, RawServer
 
 T = TypeVar("T")
 WRITES = ["PUT", "POST", "DELETE", "PATCH"]

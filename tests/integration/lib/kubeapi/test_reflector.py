@@ -15,13 +15,13 @@ from edge_sidecars.sedna_api.core.api_object import Document
 from edge_sidecars.sedna_api.core.kinds import DATASET, node_label
 from tests.integration.lib.kubeapi.reflected import Mirror, reflected
 from tests.integration.lib.sedna_api.definitions import sample
-from tools.harness.controlplane.accounts import expect
-from tools.harness.controlplane.admin import AdminClient
+from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.api_server import ApiServer
+from tools.harness.controlplane.clients.admin import AdminClient
 from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.controlplane.origin import OriginServer
-from tools.harness.controlplane.proxy import FaultProxy
-from tools.harness.controlplane.sedna_kinds import install
+from tools.harness.controlplane.schemas.sedna_kinds import install
 from tools.harness.pods.relay import RelayProcess
 
 configmap = partial(Document.parse, kind="configmap")

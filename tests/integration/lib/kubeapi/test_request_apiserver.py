@@ -21,7 +21,7 @@ from edge_sidecars.kubeapi import (
 from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
 from edge_sidecars.kubeapi.messages import Identity
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.proxy import FaultProxy
+from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 
 T = TypeVar("T")
 JSON = [("Content-Type", "application/json"), ("Accept", "application/json")]

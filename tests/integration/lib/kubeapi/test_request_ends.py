@@ -27,7 +27,7 @@ from tests.integration.lib.kubeapi.sending import (
     pieces,
     until,
 )
-from tools.harness.pods.raw_server import Connection, RawServer
+from tools.harness.pods.wire.raw_server import Connection, RawServer
 
 # Descriptors of this process are below.
 MAX_DESCRIPTOR = 4096

@@ -8,7 +8,7 @@ import pytest
 
 from edge_sidecars.kubeapi import ApiTransport, Request, Unreachable
 from tests.integration.lib.kubeapi.sending import CHUNKED, MEBIBYTE, Run, chunk, failure
-from tools.harness.pods.raw_server import Connection, RawServer
+from tools.harness.pods.wire.raw_server import Connection, RawServer
 
 
 def stream(*chunks: bytes, end: bytes = b"0\r\n\r\n", pause: float = 0.0) -> RawServer:

@@ -25,7 +25,7 @@ from tests.integration.lib.kubeapi.sending import (
     tls_server,
     until,
 )
-from tools.harness.pods.raw_server import Connection, RawServer
+from tools.harness.pods.wire.raw_server import Connection, RawServer
 
 IDENTITIES: list[Identity] = ["own", "caller", "own", "caller"]
 

@@ -17,7 +17,7 @@ from tests.integration.lib.kubeapi.sending import (
     failure,
     tls_server,
 )
-from tools.harness.pods.raw_server import Connection, RawServer
+from tools.harness.pods.wire.raw_server import Connection, RawServer
 
 
 class Received(asyncio.Protocol):

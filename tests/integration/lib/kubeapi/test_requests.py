@@ -25,7 +25,7 @@ from tests.integration.lib.kubeapi.sending import (
     pieces,
     tls_server,
 )
-from tools.harness.pods.raw_server import Connection, RawServer
+from tools.harness.pods.wire.raw_server import Connection, RawServer
 
 # ── what is sent ──
 

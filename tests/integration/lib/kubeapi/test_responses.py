@@ -18,7 +18,7 @@ from tests.integration.lib.kubeapi.sending import (
     chunk,
     failure,
 )
-from tools.harness.pods.raw_server import Connection, RawServer
+from tools.harness.pods.wire.raw_server import Connection, RawServer
 
 
 def test_an_answer_comes_with_its_head_as_it_was_sent(using: Run[None]) -> None:

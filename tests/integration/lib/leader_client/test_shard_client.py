@@ -9,7 +9,7 @@ import pytest
 
 from edge_sidecars.leader_client import Shard, ShardClient, shard_of
 from tests.unit.repository.checkout import fences
-from tools.harness.pods.observer import wait_for
+from tools.harness.pods.observers.observer import wait_for
 from tools.harness.pods.shard_ring import ShardRing
 
 # Seconds; documents come each second, and the machine may be busy.

@@ -8,8 +8,8 @@ from typing import Any
 
 from edge_sidecars.sedna_api.core.kinds import ResourceKind, kind_named
 from tests.unit.repository.checkout import ROOT
-from tools.harness.controlplane.admin import AdminClient, Told
-from tools.harness.controlplane.sedna_kinds import read
+from tools.harness.controlplane.clients.admin import AdminClient, Told
+from tools.harness.controlplane.schemas.sedna_kinds import read
 
 Json = dict[str, Any]
 

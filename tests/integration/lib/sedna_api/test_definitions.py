@@ -23,16 +23,16 @@ from edge_sidecars.sedna_api.core.report import Report
 from edge_sidecars.sedna_api.core.store_reports import Stored
 from edge_sidecars.sedna_api.core.stored_report import AppliedReport, applied_json, applied_of
 from tests.integration.lib.sedna_api.definitions import MANIFESTS, Json, create, definitions, sample
-from tools.harness.controlplane.accounts import expect
-from tools.harness.controlplane.admin import AdminClient
+from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.api_server import ApiServer
+from tools.harness.controlplane.clients.admin import AdminClient
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fixtures import require_program
 from tools.harness.controlplane.origin import OriginServer
 from tools.harness.controlplane.reservation import LOOPBACK
-from tools.harness.controlplane.sedna_kinds import CRDS, SERVED_TIMEOUT, install
+from tools.harness.controlplane.schemas.sedna_kinds import CRDS, SERVED_TIMEOUT, install
 from tools.harness.peers.kubectl import Kubectl
-from tools.harness.pods.observer import wait_for
+from tools.harness.pods.observers.observer import wait_for
 from tools.harness.pods.relay import RelayProcess
 
 ALL = (*KINDS, NODE_REPORT)

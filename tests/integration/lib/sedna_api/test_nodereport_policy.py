@@ -11,10 +11,10 @@ import pytest
 from edge_sidecars.sedna_api.core.kinds import GROUP, NODE_REPORT
 from edge_sidecars.sedna_api.core.node_report import NodeReport
 from tests.integration.lib.sedna_api.definitions import MANIFESTS, manifests
-from tools.harness.controlplane.accounts import expect
-from tools.harness.controlplane.admin import AdminClient, Told
+from tools.harness.controlplane.access.accounts import expect
+from tools.harness.controlplane.clients.admin import AdminClient, Told
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.sedna_kinds import install
+from tools.harness.controlplane.schemas.sedna_kinds import install
 
 RULES = [
     {

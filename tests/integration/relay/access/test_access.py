@@ -20,11 +20,11 @@ from edge_sidecars.runtime.cli.values import Address
 from relay_sidecar.access.own import OwnAccess
 from tests.integration.relay.access.door import Callers, door
 from tests.integration.relay.hosted import Hosted
+from tools.harness.controlplane.access.service_account import EXPIRY_LEEWAY, ServiceAccountDirectory
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.proxy import FaultProxy
-from tools.harness.controlplane.service_account import EXPIRY_LEEWAY, ServiceAccountDirectory
-from tools.harness.pods.caller import Caller
-from tools.harness.pods.observer import wait_for
+from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
+from tools.harness.pods.observers.observer import wait_for
+from tools.harness.pods.wire.caller import Caller
 
 PODS = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
 RESOLVED = Address("127.0.0.1", 10550)

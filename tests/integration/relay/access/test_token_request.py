@@ -20,8 +20,8 @@ from relay_sidecar.core.token_requests.token_request import (
     token_request_key,
 )
 from tests.unit.relay.access.token_bodies import JSON, PROTOBUF, bound_to, metadata, request, spec
-from tools.harness.controlplane.accounts import expect
-from tools.harness.controlplane.answer import Answer, exchange
+from tools.harness.controlplane.access.accounts import expect
+from tools.harness.controlplane.clients.answer import Answer, exchange
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.reservation import LOOPBACK
 

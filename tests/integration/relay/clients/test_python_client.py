@@ -11,7 +11,7 @@ from kubernetes import client, config, dynamic, watch
 from kubernetes.informer import SharedInformer
 
 from tests.integration.relay.place import Place
-from tools.harness.pods.observer import wait_for
+from tools.harness.pods.observers.observer import wait_for
 from tools.harness.relay_objects import Contents, Widgets
 
 SOON = 20.0

@@ -14,9 +14,9 @@ from tests.integration.relay.oracle import assert_snapshot
 from tests.integration.relay.place import Kind, Place
 from tests.integration.relay.watched import Watched, wait_equal
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.proxy import FaultProxy
+from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.peers.informers import InformerProcess
-from tools.harness.pods.caller import Caller, Parameters
+from tools.harness.pods.wire.caller import Caller, Parameters
 from tools.harness.relay_objects import Contents, Widgets
 
 # Through one relay; through two, of which each event costs twice as much, half as many.

@@ -13,7 +13,7 @@ from relay_sidecar.upstream.documents.document_source import ACCEPT, FetchedDocu
 from relay_sidecar.upstream.documents.documents import JSON, SPACE, CachedDocument, DocumentCache
 from tests.integration.relay.documents.asked import Asked, with_upstream
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.sedna_kinds import install
+from tools.harness.controlplane.schemas.sedna_kinds import install
 from tools.harness.relay_objects import Contents, Widgets
 
 PLAIN = {"Accept": JSON}

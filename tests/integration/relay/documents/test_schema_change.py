@@ -3,8 +3,8 @@
 from tests.integration.relay.place import Place
 from tests.integration.relay.watched import Watched, wait_equal
 from tools.harness.peers.informers import InformerProcess
-from tools.harness.pods.caller import Parameters
-from tools.harness.pods.observer import wait_for
+from tools.harness.pods.observers.observer import wait_for
+from tools.harness.pods.wire.caller import Parameters
 from tools.harness.relay_objects import Contents, Widgets
 
 ANY: Parameters = {"resourceVersion": "0"}

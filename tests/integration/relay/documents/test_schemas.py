@@ -14,7 +14,7 @@ from relay_sidecar.upstream.documents.documents import DocumentCache
 from relay_sidecar.upstream.documents.schemas import SPACE, Schemas
 from tests.integration.relay.documents.asked import Asked, with_upstream
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.proxy import FaultProxy
+from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.relay_objects import Widgets
 
 PODS = ResourceName("", "v1", "pods")

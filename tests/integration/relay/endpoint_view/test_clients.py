@@ -19,13 +19,13 @@ from pathlib import Path
 import pytest
 
 from tests.integration.relay.endpoint_view.view_site import Json, Site, site_of, until
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.daemon import Daemon
 from tools.harness.controlplane.fixtures import lack
 from tools.harness.controlplane.reservation import LOOPBACK
 from tools.harness.nodes import programs
-from tools.harness.pods.pod_network import PodNetwork
+from tools.harness.pods.kubelet.pod_network import PodNetwork
 
 # As manifests/components name it.
 VIEW_PORT = 10556

@@ -25,11 +25,11 @@ from tests.integration.relay.endpoint_view.view_site import (
     slice_of,
     until,
 )
-from tools.harness.controlplane.accounts import expect
-from tools.harness.controlplane.certificates import Authority
+from tools.harness.controlplane.access.accounts import expect
+from tools.harness.controlplane.access.certificates import Authority
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.reservation import LOOPBACK
-from tools.harness.pods.caller import Caller, Reply, Watching
+from tools.harness.pods.wire.caller import Caller, Reply, Watching
 
 # As a client with WatchList begins.
 WATCH_LIST = {

@@ -15,8 +15,8 @@ from tests.integration.relay.oracle import assert_snapshot
 from tests.integration.relay.place import PATIENT, Kind, Place
 from tests.integration.relay.upstream import of_relays, verbs
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.pods.caller import Parameters
-from tools.harness.pods.observer import wait_for
+from tools.harness.pods.observers.observer import wait_for
+from tools.harness.pods.wire.caller import Parameters
 from tools.harness.relay_objects import Contents
 
 ANY: Parameters = {"resourceVersion": "0"}

@@ -16,9 +16,9 @@ from edge_sidecars.runtime.web.connections import Handler
 from relay_sidecar.upstream.reflector.list_phase import KEPT_TOGETHER
 from tests.integration.relay.hosted import Hosted
 from tools.harness.controlplane.reservation import LOOPBACK
-from tools.harness.pods.caller import Caller, Parameters
-from tools.harness.pods.observer import wait_for
+from tools.harness.pods.observers.observer import wait_for
 from tools.harness.pods.relay import RelayProcess
+from tools.harness.pods.wire.caller import Caller, Parameters
 
 PATH = "/api/v1/namespaces/default/configmaps"
 SOON = 30.0

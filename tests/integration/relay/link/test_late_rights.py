@@ -7,8 +7,8 @@ import pytest
 
 from tests.integration.relay.place import Kind, Place
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.pods.caller import Parameters
-from tools.harness.pods.observer import wait_for
+from tools.harness.pods.observers.observer import wait_for
+from tools.harness.pods.wire.caller import Parameters
 from tools.harness.relay_objects import Contents
 
 READ = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}]

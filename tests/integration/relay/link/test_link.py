@@ -9,9 +9,9 @@ from tests.integration.relay.oracle import assert_snapshot, newest
 from tests.integration.relay.place import Kind, Place
 from tests.integration.relay.upstream import of_relays, verbs
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.flapping import flapping
-from tools.harness.controlplane.proxy import FaultProxy
-from tools.harness.pods.caller import Parameters
+from tools.harness.controlplane.fault_proxy.flapping import flapping
+from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
+from tools.harness.pods.wire.caller import Parameters
 from tools.harness.relay_objects import Contents
 
 ANY: Parameters = {"resourceVersion": "0"}

@@ -15,10 +15,10 @@ from edge_sidecars.kubeapi import ApiTransport, Credentials, InCluster, Plain
 from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
 from relay_sidecar.core.link import LinkEvidence, UpstreamLink
 from relay_sidecar.upstream.link_probe import LinkProbe
-from tools.harness.controlplane.certificates import Authority
+from tools.harness.controlplane.access.certificates import Authority
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.proxy import FaultProxy
-from tools.harness.pods.raw_server import Connection, RawServer
+from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
+from tools.harness.pods.wire.raw_server import Connection, RawServer
 
 INTERVAL = 1.0
 TIMEOUT = 0.9

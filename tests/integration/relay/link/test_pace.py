@@ -13,8 +13,8 @@ from contextlib import ExitStack, suppress
 import pytest
 
 from relay_sidecar.core.stream.confirmation import ALL, FEW
-from tools.harness.pods.raw_server import Connection, RawServer
 from tools.harness.pods.relay import RelayProcess
+from tools.harness.pods.wire.raw_server import Connection, RawServer
 
 PRELOADED = ("configmaps", "widgets.v1.example.com")
 # Seconds.

@@ -13,9 +13,9 @@ from tests.integration.relay.oracle import assert_snapshot
 from tests.integration.relay.place import Kind, Place
 from tests.integration.relay.upstream import of_relays, requests, verbs
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.pods.caller import Caller, Parameters
-from tools.harness.pods.observer import wait_for
+from tools.harness.pods.observers.observer import wait_for
 from tools.harness.pods.relay import RelayProcess
+from tools.harness.pods.wire.caller import Caller, Parameters
 from tools.harness.relay_objects import Contents, Widgets
 
 ANY: Parameters = {"resourceVersion": "0"}

@@ -10,7 +10,7 @@ from relay_sidecar.core.link import LinkEvidence
 from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.upstream.documents.document_source import DocumentSource
 from relay_sidecar.upstream.reflector.source import UpstreamSource
-from tools.harness.pods.raw_server import Connection, RawServer
+from tools.harness.pods.wire.raw_server import Connection, RawServer
 
 TIMEOUT = 5.0
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.integration.relay.local_apiserver.local_origin import LocalOrigin, Told
-from tools.harness.controlplane.admin import AdminClient
+from tools.harness.controlplane.clients.admin import AdminClient
 
 Json = dict[str, Any]
 

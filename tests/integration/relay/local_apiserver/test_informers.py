@@ -11,8 +11,8 @@ from tests.integration.relay.local_apiserver.local_origin import Json
 from tests.integration.relay.watched import Watched
 from tools.harness.peers.candidate import ClientGoCandidate
 from tools.harness.peers.informers import InformerProcess
-from tools.harness.pods.caller import Caller
 from tools.harness.pods.relay import RelayProcess
+from tools.harness.pods.wire.caller import Caller
 from tools.harness.relay_objects import collection, hash_of
 
 GADGETS = "gadgets.v1.example.com"

@@ -9,8 +9,8 @@ import pytest
 from tests.integration.relay.local_apiserver.local_origin import Json
 from tools.harness.controlplane.fixtures import require_program
 from tools.harness.peers.kubectl import Kubectl
-from tools.harness.pods.caller import Caller
 from tools.harness.pods.relay import RelayProcess
+from tools.harness.pods.wire.caller import Caller
 
 DEFINITION = """
 apiVersion: apiextensions.k8s.io/v1

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from relay_sidecar.node.installer.authority import ensure_serving
 from relay_sidecar.node.installer.installation import PUBLIC_CA, SERVING
-from tools.harness.controlplane.accounts import expect
-from tools.harness.controlplane.certificates import CertificateFiles
+from tools.harness.controlplane.access.accounts import expect
+from tools.harness.controlplane.access.certificates import CertificateFiles
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.proxy import FaultProxy
+from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.controlplane.reservation import LOOPBACK, Reservation
-from tools.harness.pods.caller import Caller
 from tools.harness.pods.relay import RelayProcess
+from tools.harness.pods.wire.caller import Caller
 
 NODE, OTHER = "system:node:edge-1", "system:node:edge-2"
 GROUP = "system:nodes"

@@ -14,13 +14,13 @@ import pytest
 from relay_sidecar.node.ipam_gc import collect
 from tests.integration.cni.test_sticky_ipam import Node as Network
 from tests.integration.relay.node.node_place import NodePlace, allow_nodes, unique, write_key
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.reservation import LOOPBACK
 from tools.harness.nodes.cni import sticky_ipam
-from tools.harness.pods.caller import Reply
 from tools.harness.pods.faketime import faketime_library
 from tools.harness.pods.process import installed
+from tools.harness.pods.wire.caller import Reply
 from tools.harness.relay_objects import Contents
 
 IMAGE = "example.com/main:1"

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from tests.integration.relay.node.node_place import NodePlace, allow_nodes
+from tools.harness.controlplane.access.service_account import ServiceAccountDirectory
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.reservation import LOOPBACK
-from tools.harness.controlplane.service_account import ServiceAccountDirectory
 from tools.harness.peers.informers import InformerProcess, spec
-from tools.harness.pods.observer import wait_for
+from tools.harness.pods.observers.observer import wait_for
 from tools.harness.pods.process import Process
 from tools.harness.relay_objects import Contents
 

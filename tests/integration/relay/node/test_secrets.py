@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.integration.relay.node.node_place import NodePlace, allow_nodes, write_key
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.pods.caller import Caller, Reply
-from tools.harness.pods.observer import wait_for
+from tools.harness.pods.observers.observer import wait_for
+from tools.harness.pods.wire.caller import Caller, Reply
 from tools.harness.relay_objects import Contents
 
 SECRET = "correct-horse-battery-staple-9000"

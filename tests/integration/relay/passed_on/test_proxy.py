@@ -15,8 +15,8 @@ from edge_sidecars.kubeapi import NotSent, Plain, Unreachable
 from edge_sidecars.kubeapi.transport import POOLED_FOR_WRITES
 from relay_sidecar.core.link import LinkEvidence
 from tests.integration.relay.passed_on.passing import MODE, UNANSWERED, Passing, through
-from tools.harness.pods.raw_client import PATIENCE, RawClient
-from tools.harness.pods.raw_server import Connection, RawServer
+from tools.harness.pods.wire.raw_client import PATIENCE, RawClient
+from tools.harness.pods.wire.raw_server import Connection, RawServer
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 WRITES = ["PUT", "POST", "DELETE", "PATCH"]

@@ -17,10 +17,10 @@ from relay_sidecar.web.listener import ServingCertificate
 from tests.integration.relay.hosted import Hosted
 from tests.integration.relay.passed_on.passing import MODE, STREAMED, Passing
 from tests.integration.relay.place import Place
-from tools.harness.controlplane.certificates import Authority
+from tools.harness.controlplane.access.certificates import Authority
 from tools.harness.controlplane.reservation import LOOPBACK
-from tools.harness.pods.raw_client import PATIENCE
-from tools.harness.pods.raw_server import Connection, RawServer
+from tools.harness.pods.wire.raw_client import PATIENCE
+from tools.harness.pods.wire.raw_server import Connection, RawServer
 from tools.harness.relay_objects import Contents
 
 MEBIBYTE = 1024 * 1024

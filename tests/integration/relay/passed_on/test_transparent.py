@@ -12,10 +12,10 @@ import pytest
 
 from tests.integration.relay.oracle import assert_same_refusal
 from tests.integration.relay.place import Place
-from tools.harness.controlplane.accounts import expect
-from tools.harness.controlplane.certificates import Authority
+from tools.harness.controlplane.access.accounts import expect
+from tools.harness.controlplane.access.certificates import Authority
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.pods.caller import Json
+from tools.harness.pods.wire.caller import Json
 from tools.harness.relay_objects import Contents
 
 

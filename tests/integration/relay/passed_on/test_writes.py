@@ -12,9 +12,9 @@ from tests.integration.relay.conftest import check_logs
 from tests.integration.relay.place import Kind, Place
 from tests.integration.relay.upstream import RELAY, requests, verbs
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.proxy import FaultProxy
-from tools.harness.pods.caller import Json, Reply
-from tools.harness.pods.observer import wait_for
+from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
+from tools.harness.pods.observers.observer import wait_for
+from tools.harness.pods.wire.caller import Json, Reply
 from tools.harness.relay_objects import Contents
 
 METHODS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}

@@ -19,9 +19,9 @@ from edge_sidecars.runtime.cli.values import BadInput
 from edge_sidecars.runtime.web.connections import Handler
 from relay_sidecar.web.listener import MIN_CONNECTIONS, ServingCertificate, connection_limit
 from tests.integration.relay.hosted import Hosted, Opened
-from tools.harness.controlplane.certificates import Authority, CertificateFiles
+from tools.harness.controlplane.access.certificates import Authority, CertificateFiles
 from tools.harness.controlplane.reservation import LOOPBACK
-from tools.harness.pods.caller import Caller
+from tools.harness.pods.wire.caller import Caller
 
 
 def answering(handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> Opened:

@@ -12,7 +12,7 @@ from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.telemetry.status import JournalStatus, RelayStatus, UpstreamLinkStatus
 from relay_sidecar.web.own_endpoints import OwnEndpoints
 from tests.integration.relay.hosted import Hosted
-from tools.harness.pods.caller import Caller
+from tools.harness.pods.wire.caller import Caller
 
 READY = RelayStatus(
     version="1.2.3",

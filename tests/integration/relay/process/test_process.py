@@ -19,17 +19,17 @@ import pytest
 import edge_sidecars
 import relay_sidecar
 from relay_sidecar.config.config import parser
-from tools.harness.controlplane.certificates import Authority
+from tools.harness.controlplane.access.certificates import Authority
 from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.controlplane.fixtures import require_program
-from tools.harness.controlplane.proxy import FaultProxy
 from tools.harness.controlplane.reservation import LOOPBACK
-from tools.harness.pods.caller import Caller
-from tools.harness.pods.collector import Collector
-from tools.harness.pods.observer import wait_for
-from tools.harness.pods.raw_client import RawClient
-from tools.harness.pods.raw_server import RawServer, hold
+from tools.harness.pods.observers.collector import Collector
+from tools.harness.pods.observers.observer import wait_for
 from tools.harness.pods.relay import RelayProcess
+from tools.harness.pods.wire.caller import Caller
+from tools.harness.pods.wire.raw_client import RawClient
+from tools.harness.pods.wire.raw_server import RawServer, hold
 from tools.harness.relay_objects import Contents
 
 PODS = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]

@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from tools.harness.pods.caller import Caller, Json
+from tools.harness.pods.wire.caller import Caller, Json
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,9 @@ from edge_sidecars.apimachinery.openapi import read_schemas
 from edge_sidecars.apimachinery.resources import known_fields
 from edge_sidecars.apimachinery.scope import ResourceName
 from tests.integration.relay.reads.asking import KeptCaller
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.pods.caller import POLL_INTERVAL, Json
+from tools.harness.pods.wire.caller import POLL_INTERVAL, Json
 from tools.harness.relay_objects import CRDS, ESTABLISHED_TIMEOUT, collection
 
 # The names of the grammar are names of labels too.

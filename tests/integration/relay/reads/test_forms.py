@@ -10,7 +10,7 @@ from edge_sidecars.apimachinery.request.accept import Form
 from edge_sidecars.apimachinery.resource_version import response_version
 from tests.integration.relay.oracle import assert_same_refusal
 from tests.integration.relay.place import Place
-from tools.harness.pods.caller import Parameters
+from tools.harness.pods.wire.caller import Parameters
 from tools.harness.relay_objects import Contents
 
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"

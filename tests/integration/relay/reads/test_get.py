@@ -6,7 +6,7 @@ import pytest
 
 from tests.integration.relay.oracle import assert_same_refusal
 from tests.integration.relay.place import Place
-from tools.harness.pods.caller import Parameters
+from tools.harness.pods.wire.caller import Parameters
 from tools.harness.relay_objects import Contents
 
 NEWEST: Parameters = {}

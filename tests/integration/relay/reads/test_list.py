@@ -11,8 +11,8 @@ import pytest
 from tests.integration.relay.oracle import assert_same_refusal, assert_snapshot
 from tests.integration.relay.place import Place
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.pods.caller import Parameters, Reply
-from tools.harness.pods.observer import wait_for
+from tools.harness.pods.observers.observer import wait_for
+from tools.harness.pods.wire.caller import Parameters, Reply
 from tools.harness.relay_objects import Contents, Widgets, collection
 
 NAMES = [f"a{number}" for number in range(6)]

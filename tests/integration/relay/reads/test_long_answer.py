@@ -20,7 +20,7 @@ from relay_sidecar.upstream import streaming
 from relay_sidecar.upstream.streaming import PIECE, in_parts, send_long
 from relay_sidecar.web.listener import ServingCertificate
 from tests.integration.relay.hosted import Hosted, NewEventLoop
-from tools.harness.controlplane.certificates import Authority
+from tools.harness.controlplane.access.certificates import Authority
 from tools.harness.controlplane.reservation import LOOPBACK
 
 # More than the kernel takes for a sender (tcp_wmem), several times.

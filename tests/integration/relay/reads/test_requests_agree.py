@@ -21,7 +21,7 @@ from tests.integration.relay.reads.asking import Answered, KeptCaller
 from tests.integration.relay.reads.questions import clauses, targets
 from tools.harness.controlplane.audit import AuditEvent
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.pods.caller import Caller
+from tools.harness.pods.wire.caller import Caller
 
 drawn = settings(
     max_examples=examples(200, nightly=40),

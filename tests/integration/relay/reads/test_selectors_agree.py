@@ -29,7 +29,7 @@ from tests.integration.relay.reads.questions import (
     target,
 )
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.pods.caller import Caller
+from tools.harness.pods.wire.caller import Caller
 
 # Each example asks a server, so that none is quick in Hypothesis' eyes.
 HEALTH = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]

@@ -16,9 +16,9 @@ from tests.integration.relay.conftest import check_logs
 from tests.integration.relay.place import PATIENT, Kind, Place
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fixtures import require_program
-from tools.harness.pods.caller import Caller, Parameters, Reply, Watching
-from tools.harness.pods.observer import wait_for
+from tools.harness.pods.observers.observer import wait_for
 from tools.harness.pods.relay import RelayProcess
+from tools.harness.pods.wire.caller import Caller, Parameters, Reply, Watching
 from tools.harness.relay_objects import Contents, Widgets, collection
 
 UID, NAMESPACE = "object.metadata.uid", "object.metadata.namespace"

@@ -12,9 +12,9 @@ import pytest
 
 from tests.integration.relay.place import PATIENT, Kind, Place
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.link import LINGER_RESET
-from tools.harness.pods.caller import Parameters
-from tools.harness.pods.observer import wait_for
+from tools.harness.controlplane.fault_proxy.link import LINGER_RESET
+from tools.harness.pods.observers.observer import wait_for
+from tools.harness.pods.wire.caller import Parameters
 from tools.harness.relay_objects import Contents
 
 LONG: Parameters = {"timeoutSeconds": 120}

@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.relay.oracle import assert_same_refusal, bare
 from tests.integration.relay.place import Place
-from tools.harness.pods.caller import Json, Parameters, Watching
+from tools.harness.pods.wire.caller import Json, Parameters, Watching
 from tools.harness.relay_objects import Contents, Widgets
 
 WATCH: Parameters = {"watch": "true"}

@@ -17,9 +17,9 @@ from tests.integration.relay.local_apiserver.test_lifecycle import (
 )
 from tests.integration.relay.place import Kind, Place
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.pods.caller import Caller, Watching
-from tools.harness.pods.observer import wait_for
+from tools.harness.pods.observers.observer import wait_for
 from tools.harness.pods.relay import RelayProcess
+from tools.harness.pods.wire.caller import Caller, Watching
 from tools.harness.relay_objects import Contents
 
 PODS = "/api/v1/namespaces/default/pods"

@@ -10,7 +10,7 @@ from edge_sidecars.kubeapi import ApiClient, Plain
 from edge_sidecars.kubeapi.credentials import watched_token
 from relay_sidecar.core.pool_sources import MAX_VALID, SourcesLine
 from relay_sidecar.pool.follower import follow
-from tools.harness.pods.raw_server import Connection, RawServer
+from tools.harness.pods.wire.raw_server import Connection, RawServer
 
 # Seconds.
 MEASURED = 6.0

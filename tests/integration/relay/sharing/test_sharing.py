@@ -10,8 +10,8 @@ from tests.integration.relay.upstream import of_relays, parameter, requests, ver
 from tests.integration.relay.watched import Watched, wait_equal
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.peers.informers import InformerProcess
-from tools.harness.pods.caller import Parameters
-from tools.harness.pods.observer import wait_for
+from tools.harness.pods.observers.observer import wait_for
+from tools.harness.pods.wire.caller import Parameters
 from tools.harness.relay_objects import Contents, collection
 
 ANY: Parameters = {"resourceVersion": "0"}

@@ -23,7 +23,7 @@ import pytest
 
 from tools.demo.cluster import POOL_PROGRAMS, PROGRAMS
 from tools.harness.controlplane.fixtures import require_program
-from tools.harness.pods.observer import wait_for
+from tools.harness.pods.observers.observer import wait_for
 from tools.harness.pods.system import MODES
 
 ROOT = Path(__file__).parents[4]

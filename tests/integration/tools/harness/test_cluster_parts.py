@@ -10,10 +10,10 @@ import pytest
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.controller_manager import ControllerManager
 from tools.harness.controlplane.fixtures import require_program
-from tools.harness.pods.caller import Caller
-from tools.harness.pods.kubelet import Kubelet
-from tools.harness.pods.observer import wait_for
-from tools.harness.pods.pod_plan import PodPlan
+from tools.harness.pods.kubelet.pod_plan import PodPlan
+from tools.harness.pods.kubelet.stand_in import Kubelet
+from tools.harness.pods.observers.observer import wait_for
+from tools.harness.pods.wire.caller import Caller
 
 Json = dict[str, Any]
 NODE = "edge-parts"

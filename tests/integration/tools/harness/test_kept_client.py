@@ -5,9 +5,9 @@ from http import HTTPStatus
 
 import pytest
 
+from tools.harness.controlplane.clients.kept_client import KeptClient
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.kept_client import KeptClient
-from tools.harness.controlplane.proxy import FaultProxy
+from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 
 PATH = "/api/v1/namespaces/default"
 

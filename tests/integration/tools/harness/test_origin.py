@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tools.harness.controlplane.accounts import expect
+from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.audit import RESPONSE_COMPLETE, RESPONSE_STARTED
 from tools.harness.controlplane.origin import OriginServer
-from tools.harness.pods.observer import wait_for
+from tools.harness.pods.observers.observer import wait_for
 
 TIMEOUT = 20.0
 

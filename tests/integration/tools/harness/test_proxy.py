@@ -24,14 +24,14 @@ import aiohttp
 import pytest
 
 from tests.integration.tools.harness.leases import lease, leases_path
-from tools.harness.controlplane.admin import AdminClient
-from tools.harness.controlplane.answer import exchange
+from tools.harness.controlplane.clients.admin import AdminClient
+from tools.harness.controlplane.clients.answer import exchange
 from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.fault_proxy.process import parse_fault
+from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.controlplane.fixtures import require_program
-from tools.harness.controlplane.proxy import FaultProxy
-from tools.harness.controlplane.proxy_process import parse_fault
 from tools.harness.controlplane.reservation import LOOPBACK, Reservation
-from tools.harness.pods.observer import wait_for
+from tools.harness.pods.observers.observer import wait_for
 
 # Seconds after which a test client gives up on an answer that must not come; and of one that must,
 # on a machine that is busy with other tests.
@@ -441,7 +441,7 @@ def test_stopping_in_the_midst_of_traffic_ends_every_connection() -> None:
 @contextmanager
 def proxy_process(target_port: int) -> Iterator[dict[str, int]]:
     """A proxy in its own process; the ports that it prints."""
-    command = [sys.executable, "-m", "tools.harness.controlplane.proxy_process"]
+    command = [sys.executable, "-m", "tools.harness.controlplane.fault_proxy.process"]
     command += ["--target", f"{LOOPBACK}:{target_port}"]
     root = Path(__file__).parents[4]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) as process:

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from tools.harness.pods.silent_address import SilentAddress
+from tools.harness.pods.wire.silent_address import SilentAddress
 
 ADDRESS = "127.0.79.1"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from elector_sidecar.commands.check import main
-from tools.harness.pods.raw_server import Connection, RawServer
+from tools.harness.pods.wire.raw_server import Connection, RawServer
 
 PROOF = "X-Leader-Valid-Until: 12.5\r\n"
 

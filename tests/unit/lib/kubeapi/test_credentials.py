@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from edge_sidecars.kubeapi import InCluster, Plain, UnusableCredentials
-from tools.harness.controlplane.certificates import Authority
-from tools.harness.controlplane.service_account import ServiceAccountDirectory
+from tools.harness.controlplane.access.certificates import Authority
+from tools.harness.controlplane.access.service_account import ServiceAccountDirectory
 
 
 @pytest.fixture

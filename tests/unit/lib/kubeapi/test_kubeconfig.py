@@ -17,7 +17,7 @@ import yaml
 from edge_sidecars.kubeapi import Unreachable, UnusableCredentials
 from edge_sidecars.kubeapi.exec_plugin import RETRY
 from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
-from tools.harness.controlplane.certificates import Authority, CertificateFiles
+from tools.harness.controlplane.access.certificates import Authority, CertificateFiles
 
 SERVER = "https://10.0.0.1:6443"
 V1 = "client.authentication.k8s.io/v1"

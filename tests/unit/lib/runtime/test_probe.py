@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from edge_sidecars.runtime.cli import probe
-from tools.harness.pods.raw_server import Connection, RawServer
+from tools.harness.pods.wire.raw_server import Connection, RawServer
 
 # Each program's package, and the variable that says where it listens.
 PROGRAMS = [

@@ -16,7 +16,7 @@ from relay_sidecar.commands import in_cluster
 from relay_sidecar.commands.node import DATA_DIR
 from relay_sidecar.node.in_cluster.service_account import publish
 from relay_sidecar.node.installer.installation import PUBLIC_CA
-from tools.harness.pods.observer import wait_for
+from tools.harness.pods.observers.observer import wait_for
 from tools.harness.pods.process import installed
 
 CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from relay_sidecar.commands.kubeconfig import main
-from tools.harness.controlplane.certificates import Authority
+from tools.harness.controlplane.access.certificates import Authority
 
 
 def printed(

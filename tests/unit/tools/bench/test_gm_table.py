@@ -2,9 +2,9 @@
 
 import pytest
 
-from tools.bench.gm import datasets, failover, jobs, latency, shards
 from tools.bench.gm.result import REFERENCE, Result, Results
 from tools.bench.gm.rows import Row, table
+from tools.bench.gm.scenarios import datasets, failover, jobs, latency, shards
 from tools.bench.gm.targets import BEYOND_LEASE, lease_bound, rows
 
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from tools.demo.elector.watcher import check_ledger
 from tools.demo.main import Permission, boottime
-from tools.demo.watcher import check_ledger
 
 
 def _document(token: int | None, *, valid_for: float = 60.0) -> dict[str, object]:

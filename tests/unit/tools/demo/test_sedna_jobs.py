@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 
 from tools.demo.sedna.jobs import Jobs
-from tools.harness.pods.api_observer import ApiObserver
+from tools.harness.pods.observers.api_observer import ApiObserver
 
 
 class Observer:

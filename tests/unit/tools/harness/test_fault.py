@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tools.harness.controlplane.fault import Delay, Direction, Fault
+from tools.harness.controlplane.fault_proxy.fault import Delay, Direction, Fault
 
 DRAWS = [(draw + 0.5) / 1000 for draw in range(1000)]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.harness.controlplane.certificates import Authority
-from tools.harness.controlplane.tls_records import RequestDetector
+from tools.harness.controlplane.access.certificates import Authority
+from tools.harness.controlplane.fault_proxy.tls_records import RequestDetector
 
 # Flights of each side in the longest handshake, that of TLS 1.2.
 MESSAGES_OF_A_HANDSHAKE = 3

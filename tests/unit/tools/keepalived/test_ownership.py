@@ -2,7 +2,7 @@
 
 from math import inf
 
-from tools.harness.pods.observer import Ready
+from tools.harness.pods.observers.observer import Ready
 from tools.nemesis.vip.ownership import Spell, owners, seen_twice, shared, spells, unfounded
 
 

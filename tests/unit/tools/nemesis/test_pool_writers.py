@@ -6,7 +6,7 @@ import pytest
 
 from tools.harness.controlplane.audit import RESPONSE_COMPLETE, RESPONSE_STARTED, AuditEvent
 from tools.harness.controlplane.cluster import ADMIN_USER
-from tools.harness.pods.pool_controller import USER as CONTROLLER
+from tools.harness.pods.pools.controller import USER as CONTROLLER
 from tools.nemesis.pool.verdict import Renewal
 from tools.nemesis.pool.writers import (
     CANDIDATES,

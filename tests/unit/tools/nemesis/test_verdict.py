@@ -5,8 +5,8 @@ from typing import Any, Self
 import pytest
 
 from tools.harness.controlplane.audit import RESPONSE_COMPLETE, AuditEvent
-from tools.harness.pods.history import ANNOTATION
-from tools.harness.pods.observer import Ready
+from tools.harness.pods.observers.history import ANNOTATION
+from tools.harness.pods.observers.observer import Ready
 from tools.nemesis.elector.history import History
 from tools.nemesis.elector.verdict import Rules, judge, transitions
 

@@ -1,7 +1,7 @@
 """The built-in types, by their OpenAPI names, read when first asked for.
 
-The file is made by `python -m tools.harness.controlplane.builtin_schemas` from kube-apiserver's own
-documents (Kubernetes, Apache License 2.0); a test compares both.
+The file is made by `python -m tools.harness.controlplane.schemas.builtin_schemas` from
+kube-apiserver's own documents (Kubernetes, Apache License 2.0); a test compares both.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ def raw_types() -> Mapping[str, Object]:
 def raw_fields() -> Mapping[str, Object]:
     """The protobuf numbers of each type's fields, negative for pointers; under "" pairs of a
     number and the fields of a struct that is inlined in JSON. Made by
-    `python -m tools.harness.controlplane.builtin_protobuf`."""
+    `python -m tools.harness.controlplane.schemas.builtin_protobuf`."""
     content = files(__package__).joinpath("protobuf_fields.json").read_bytes()
     fields: Mapping[str, Object] = msgspec.json.decode(content, type=dict)
     return fields
