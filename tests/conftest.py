@@ -3,6 +3,7 @@
 from hypothesis import HealthCheck, settings
 
 from tests.examples import examples
+from tests.garbage import pytest_collection
 from tests.reruns import pytest_terminal_summary
 from tests.scheduling import pytest_collection_modifyitems, pytest_xdist_make_scheduler
 from tools.harness.controlplane.fixtures import control_plane, fault_proxy, namespace
@@ -22,6 +23,7 @@ __all__ = [
     "control_plane",
     "fault_proxy",
     "namespace",
+    "pytest_collection",
     "pytest_collection_modifyitems",
     "pytest_terminal_summary",
     "pytest_xdist_make_scheduler",

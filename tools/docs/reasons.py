@@ -6,12 +6,12 @@
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from functools import cache
 from pathlib import Path
 
 from edge_sidecars.apimachinery import status as statuses
 from elector_sidecar.core.handover import HandoverCause
 from relay_sidecar.telemetry.status import LINK_STATES
+from tools.docs.syntax import tree
 
 _ELECTOR = "elector-sidecar/elector_sidecar"
 _RELAY = "relay-sidecar/relay_sidecar"
@@ -83,7 +83,7 @@ def _words(node: ast.expr) -> str | None:
 
 def _function(path: Path, name: str) -> ast.FunctionDef:
     (found,) = (
-        it for it in ast.walk(_tree(path)) if isinstance(it, ast.FunctionDef) and it.name == name
+        it for it in ast.walk(tree(path)) if isinstance(it, ast.FunctionDef) and it.name == name
     )
     return found
 
@@ -110,7 +110,7 @@ def _texts(function: ast.FunctionDef, but: Iterable[str] = ()) -> list[str]:
 def _answers(path: Path) -> list[str]:
     """What `text` answers with a status that is not about the request."""
     found = dict[str, None]()
-    for node in ast.walk(_tree(path)):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "text":
             status, said = node.args[:2]
             if ast.unparse(status) in ("503", "409", "403"):
@@ -124,7 +124,7 @@ def _spoken(relay: Path) -> Iterator[str]:
     for path in sorted(relay.rglob("*.py")):
         if path.name in _OF_KUBERNETES:
             continue
-        for node in ast.walk(_tree(path)):
+        for node in ast.walk(tree(path)):
             if not isinstance(node, ast.Call):
                 continue
             made_by = ast.unparse(node.func)
@@ -139,12 +139,7 @@ def _assigned_why(path: Path) -> str:
     """Of a `forbidden` whose `why` is a name: what was assigned to it in that module."""
     (value,) = (
         it.value
-        for it in ast.walk(_tree(path))
+        for it in ast.walk(tree(path))
         if isinstance(it, ast.Assign) and ast.unparse(it.targets[0]) == "why"
     )
     return str(_words(value))
-
-
-@cache
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))

@@ -29,6 +29,7 @@ from pool_sidecar.config.member_config import parser as pool_parser
 from relay_sidecar.config import PREFIX as RELAY_PREFIX
 from relay_sidecar.config.config import Config as RelayConfig
 from relay_sidecar.config.config import parser as relay_parser
+from tools.docs.syntax import tree
 
 LIBRARY = "lib/edge_sidecars"
 # What GM, LC and the controller of pools alone use of kubeapi.
@@ -146,7 +147,7 @@ def metrics(root: Path, program: Program) -> Iterator[MetricLine]:
 def metrics_in(path: Path) -> Iterator[MetricLine]:
     """From the calls that make them: `gauge(NAME, TEXT, …)`, `Metric(NAME, Kind.GAUGE, TEXT, …)`
     and `_labelled(Kind.GAUGE, NAME, TEXT, …)`."""
-    for node in ast.walk(_tree(path)):
+    for node in ast.walk(tree(path)):
         if not isinstance(node, ast.Call):
             continue
         texts = [str(it.value) for it in node.args if isinstance(it, ast.Constant)]
@@ -184,16 +185,16 @@ def texts(root: Path, program: Program) -> set[str]:
 
 @cache
 def _texts_in(path: Path) -> tuple[str, ...]:
-    tree = _tree(path)
+    module = tree(path)
     exported = {
         id(text)
-        for it in tree.body
+        for it in module.body
         if isinstance(it, ast.Assign) and ast.unparse(it.targets[0]) == "__all__"
         for text in ast.walk(it.value)
     }
     return tuple(
         str(it.value)
-        for it in ast.walk(tree)
+        for it in ast.walk(module)
         if isinstance(it, ast.Constant) and id(it) not in exported
     )
 
@@ -202,18 +203,20 @@ def _texts_in(path: Path) -> tuple[str, ...]:
 def _logged_in(path: Path) -> tuple[LogLine, ...]:
     # Most modules log nothing: to walk each function of theirs takes most of the time.
     logs = re.search(r"\b(logger|level)\b", path.read_text(encoding="utf-8"))
-    return tuple(_log_calls(_tree(path))) if logs else ()
+    return tuple(_log_calls(tree(path))) if logs else ()
 
 
-def _log_calls(tree: ast.Module) -> Iterator[LogLine]:
-    for function in ast.walk(tree):
+def _log_calls(module: ast.Module) -> Iterator[LogLine]:
+    for function in ast.walk(module):
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         for node in ast.walk(function):
             level = _log_level(node.func) if isinstance(node, ast.Call) else ""
             if isinstance(node, ast.Call) and level:
                 # `logger.log` has the level before its message.
-                for message in (it for arg in node.args[:2] for it in _words(arg, function, tree)):
+                for message in (
+                    it for arg in node.args[:2] for it in _words(arg, function, module)
+                ):
                     yield LogLine(level, message, tuple(sorted(_fields(node))))
 
 
@@ -226,7 +229,7 @@ def _log_level(called: ast.expr) -> str:
 
 
 def _words(
-    node: ast.expr, function: ast.FunctionDef | ast.AsyncFunctionDef, tree: ast.Module
+    node: ast.expr, function: ast.FunctionDef | ast.AsyncFunctionDef, module: ast.Module
 ) -> Iterator[str]:
     """A text; what is assigned to a name; what callers give for a parameter."""
     yield from _texts(node)
@@ -238,7 +241,7 @@ def _words(
     parameters = [it.arg for it in function.args.args if it.arg != "self"]
     if node.id in parameters:
         index = parameters.index(node.id)
-        for it in ast.walk(tree):
+        for it in ast.walk(module):
             if isinstance(it, ast.Call) and ast.unparse(it.func).endswith(function.name):
                 yield from (text for arg in it.args[index : index + 1] for text in _texts(arg))
 
@@ -286,8 +289,3 @@ def _paths(root: Path, program: Program) -> Iterator[Path]:
 
 def _below(path: Path) -> list[Path]:
     return sorted(path.rglob("*.py")) if path.is_dir() else [path]
-
-
-@cache
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))

@@ -29,12 +29,14 @@ _ESCAPES = {
     "\v": "\\v",
 }
 _HTML_ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+# Beyond printable ASCII without quotes and backslashes; a caller's text may have megabytes of that.
+_UNUSUAL = re.compile(r"[^ !#-\[\]-~]")
 _BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
 def quote(text: str) -> str:
     """strconv.Quote."""
-    return f'"{"".join(map(_quoted, text))}"'
+    return f'"{_UNUSUAL.sub(lambda it: _quoted(it[0]), text)}"'
 
 
 def json_text(value: object) -> str:

@@ -47,12 +47,14 @@ def container(found: Json, name: str) -> Json:
 # ── pods that use the relay, unchanged ──
 
 
-@pytest.fixture(params=WORKLOADS)
-def injected(request: pytest.FixtureRequest, tmp_path: Path) -> Json:
+@pytest.fixture(scope="module", params=WORKLOADS)
+def injected(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Json:
     body = workload(request.param, serviceAccountName="shop")
     other = {"name": "first", "image": "example.com/first:1", "env": [{"name": "A", "value": "b"}]}
     body["spec"]["template"]["spec"]["initContainers"] = [other]
-    objects = kustomize(write_kustomization(tmp_path, [body], components=[IN_CLUSTER]))
+    objects = kustomize(
+        write_kustomization(tmp_path_factory.mktemp("injected"), [body], components=[IN_CLUSTER])
+    )
     return named(objects, request.param, "shop")
 
 
@@ -167,16 +169,18 @@ def test_dns_asks_the_relay_at_the_address_for_pods() -> None:
     assert "bind 169.254.20.11\n" in corefile
 
 
-@pytest.fixture
-def proxy(tmp_path: Path) -> list[Json]:
+@pytest.fixture(scope="module")
+def proxy(tmp_path_factory: pytest.TempPathFactory) -> list[Json]:
     components = ["../overlays/node/kube-proxy"]
-    return kustomize(write_kustomization(tmp_path, kube_proxy(), components=components))
+    folder = tmp_path_factory.mktemp("proxy")
+    return kustomize(write_kustomization(folder, kube_proxy(), components=components))
 
 
-@pytest.fixture
-def network(tmp_path: Path) -> list[Json]:
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> list[Json]:
     components = ["../overlays/node/kube-flannel"]
-    return kustomize(write_kustomization(tmp_path, flannel(), components=components))
+    folder = tmp_path_factory.mktemp("network")
+    return kustomize(write_kustomization(folder, flannel(), components=components))
 
 
 def test_kube_proxy_has_the_nodes_kubeconfig_and_its_own_configuration(proxy: list[Json]) -> None:
