@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pool_sidecar.core.controller.node_state import DEFAULT_POOL_LABEL, MAY_LEAD_NODE_LABEL
+from pool_sidecar.member.lease_name import PREFIX
 from tests.integration.pool.hall import until
 from tests.integration.relay.upstream import is_question
 from tools.harness.controlplane.access.accounts import expect
@@ -26,7 +27,8 @@ from tools.harness.pods.wire.caller import Caller, Watching
 
 SERVICES, SLICES = "services.v1.", "endpointslices.v1.discovery.k8s.io"
 PATHS = {SERVICES: "/api/v1/services", SLICES: "/apis/discovery.k8s.io/v1/endpointslices"}
-# Seconds: a link that has just come, a Lease that is missing; a bookmark of the API server, before
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/edge-pool/leases"
+# Seconds: a link that has just come; a bookmark of the API server, before
 # which a stream of one node may be too old for the window of another one; on a busy machine.
 TIMEOUT = 200.0
 
@@ -238,6 +240,9 @@ def sharing(
         stack.callback(lan.release)
         stack.enter_context(nodes_as_proxies(plane))
         stack.enter_context(PoolControllerPod(plane, folder)).wait_leading()
+        # Else the first candidate waits for as long as a Lease lasts (test_election.py).
+        free = {"metadata": {"name": f"{PREFIX}{pool}"}, "spec": {}}
+        expect(plane.admin.post(LEASES, free))
         sharers: dict[str, Sharer] = {}
         for number, name in enumerate(("s1", "s2", "s3"), 1):
             elector = Reservation()

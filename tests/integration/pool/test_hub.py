@@ -79,6 +79,8 @@ def _asked(sharer: Sharer, path: str, *, token: str | None = None, method: str =
 def fed(site: Site, readers: Readers) -> tuple[Sharer, list[Sharer]]:
     """The hub, and the others, which it feeds."""
     hub = site.wait_hub()
+    # A quiet API server has them wait for its next bookmark, as the test of N4 does.
+    make(hub.node.plane)
     site.wait_fed(hub)
     readers.all_see_news(*site.sharers.values())
     return hub, site.others(hub)

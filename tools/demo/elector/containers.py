@@ -38,7 +38,7 @@ from tools.images.wheels import NoWheels
 ELECTOR, PROBES, MAIN = 4040, 4041, 8080
 API, STATUS = 10550, 10551
 # What a pod's main is: one file, for any image with Python.
-MAIN_PROGRAM = Path(__file__).with_name("main.py")
+MAIN_PROGRAM = Path(__file__).parents[1] / "main.py"
 RELAY_DATA = "/var/lib/relay-sidecar"
 # Seconds for which it is known whether a container runs: the engine is asked over HTTP.
 LOOK_INTERVAL = 1.0

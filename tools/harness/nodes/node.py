@@ -42,7 +42,8 @@ _SYSTEMD_WAITED = (
 )
 # Of rules, until one is whole.
 _LISTINGS = 10
-_ID = re.compile(r"^[0-9a-f]{64}$", re.MULTILINE)
+# At the head of a line, among warnings about what else the machine has.
+_ID = re.compile(r"^[0-9a-f]{64}\b", re.MULTILINE)
 _RSS = re.compile(r"^VmRSS:\s+(\d+) kB$", re.MULTILINE)
 _REFUSED = re.compile(
     r'^relay_requests_refused_total{verb="(.*)",resource="(.*)",reason="(.*)"} (\d+)$', re.MULTILINE
@@ -216,8 +217,11 @@ class Node:
 
     def containers(self) -> set[str]:
         """The ids of those that run."""
-        # Among warnings about what else the machine has.
-        return set(_ID.findall(self.run("ctr", "-n=k8s.io", "tasks", "ls", "-q").expect()))
+        listed = ""
+        # Not `-q`: only with its header is an empty list one that came (see `status`).
+        while "TASK" not in listed:
+            listed = self.run("ctr", "-n=k8s.io", "tasks", "ls").expect()
+        return set(_ID.findall(listed))
 
     def relay_costs(self) -> tuple[float, float]:
         """Of the relay's process: resident memory in KiB, seconds of a processor so far."""
