@@ -60,14 +60,13 @@ def parse_query(text: str) -> Mapping[str, tuple[str, ...]]:
 
     What is not UTF-8 becomes U+FFFD, as it does in Go's JSON.
     """
-    query: dict[str, tuple[str, ...]] = {}
+    query: dict[str, list[str]] = {}
     for pair in text.split("&"):
         if not pair or ";" in pair or _BAD_PERCENT.search(pair):
             continue
         key, _, value = pair.partition("=")
-        name = unquote_plus(key)
-        query[name] = (*query.get(name, ()), unquote_plus(value))
-    return query
+        query.setdefault(unquote_plus(key), []).append(unquote_plus(value))
+    return {name: tuple(values) for name, values in query.items()}
 
 
 def _parsed(text: str, function: str, form: re.Pattern[str], lowest: int, highest: int) -> int:

@@ -7,6 +7,7 @@ label_parser. Source of the rules: k8s.io/apimachinery v0.36, pkg/labels/selecto
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -40,9 +41,9 @@ class Requirement:
         """Whether an object may have this value of the label, None where it lacks it."""
         operator = self.operator
         if operator is Operator.IN:
-            return value in self.values
+            return value is not None and self._names(value)
         if operator is Operator.NOT_IN:
-            return value not in self.values
+            return value is None or not self._names(value)
         if operator is Operator.EXISTS:
             return value is not None
         if operator is Operator.DOES_NOT_EXIST:
@@ -52,6 +53,11 @@ class Requirement:
             return False
         bound = int(self.values[0])
         return number > bound if operator is Operator.GREATER_THAN else number < bound
+
+    def _names(self, value: str) -> bool:
+        # A client may name a hundred thousand.
+        at = bisect_left(self.values, value)
+        return at < len(self.values) and self.values[at] == value
 
     def implies(self, other: Requirement) -> bool:
         """True only where all that this admits, the other admits."""

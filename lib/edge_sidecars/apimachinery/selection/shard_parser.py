@@ -27,6 +27,8 @@ _DIGITS = len(END) - len("0x") - 1
 _CALL, _IDENT, _LITERAL, _SELECT = 1, 3, 5, 7
 # Nested deeper than anyone writes; CEL's own limit is 250.
 _DEEPEST = 100
+# Characters: cel-go's default.
+_LONGEST = 100_000
 _BLANK = re.compile(r"(?:[ \t\r\n\f]|//[^\n]*)*")
 _TOKEN = re.compile(
     r"""(?P<string>[rRbB]{0,2}(?:'{3}(?:.|\n)*?'{3}|"{3}(?:.|\n)*?"{3}|'[^'\r\n]*'|"[^"\r\n]*"))"""
@@ -71,19 +73,22 @@ def parse_ranges(text: str) -> Sequence[ShardRange]:
     return ranges
 
 
-def _ranges(node: _Node) -> Iterator[ShardRange]:
-    if node.kind != _CALL:
-        raise BadSelector(
-            f"unexpected expression kind {node.kind}; expected shardRange() call or || operator"
-        )
-    if node.text == "_||_":
-        for each in node.nodes:
-            yield from _ranges(each)
-    elif node.text == "shardRange":
-        yield _range(node.nodes)
-    else:
-        said = f"unsupported function {quote(node.text or '')}"
-        raise BadSelector(f"{said}; only shardRange() and || are allowed")
+def _ranges(root: _Node) -> Iterator[ShardRange]:
+    # A node for each `||` below the next one: more of them than Python's stack has place for.
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if node.kind != _CALL:
+            raise BadSelector(
+                f"unexpected expression kind {node.kind}; expected shardRange() call or || operator"
+            )
+        if node.text == "_||_":
+            waiting.extend(reversed(node.nodes))
+        elif node.text == "shardRange":
+            yield _range(node.nodes)
+        else:
+            said = f"unsupported function {quote(node.text or '')}"
+            raise BadSelector(f"{said}; only shardRange() and || are allowed")
 
 
 def _range(arguments: Sequence[_Node]) -> ShardRange:
@@ -141,10 +146,13 @@ def _bound(node: _Node, name: str) -> str:
 
 
 def _parsed(text: str) -> _Node:
-    if not text.strip():
+    size = len(text.strip())
+    if not size:
         raise BadSelector(
             "empty shard selector is not allowed; omit the parameter for unfiltered lists"
         )
+    if size > _LONGEST:
+        raise _syntax(f"expression code point size exceeds limit: size: {size}, limit {_LONGEST}")
     return _ShardParser(text).parse()
 
 

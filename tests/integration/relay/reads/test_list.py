@@ -237,6 +237,8 @@ def test_r1_at_version_zero_a_limit_may_be_ignored_but_nothing_is_lost(
         ("size>3", ["sized"]),
         ("size<3", []),
         ("size<5,size", ["sized"]),
+        # More than a relay evaluates.
+        (f"parity,{','.join(f'parity!=x{it}' for it in range(200))}", NAMES),
     ],
 )
 @pytest.mark.parametrize("query", [{}, ANY], ids=["newest", "any"])

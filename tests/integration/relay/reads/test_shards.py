@@ -199,7 +199,20 @@ def test_r3_pages_have_the_objects_of_their_shard(caller: Caller, world: World) 
         assert pages == 5
 
 
+# Expressions that are longer than CEL takes, and one that is not.
+TOO_LONG = " || ".join([HALVES[0]] * 1600)
+LONG = " || ".join([HALVES[0]] * 1200)
+
+
+def test_r3_a_selector_of_a_thousand_ranges_selects(caller: Caller, world: World) -> None:
+    for resource in world.resources:
+        found = caller.get(world.contents.path(resource), {"shardSelector": LONG}).expect()
+        names = {it["metadata"]["name"] for it in found["items"]}
+        assert names == world.chosen(resource, HALVES[0])
+
+
 MALFORMED = (
+    TOO_LONG,
     " ",
     "x",
     HALVES[0].replace("uid", "name"),

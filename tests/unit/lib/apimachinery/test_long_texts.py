@@ -1,0 +1,79 @@
+"""Texts as long as a request's head may be are read in a time that grows with their length.
+
+Callers write them, and who reads them has no time for others meanwhile. What took the square of the
+length took minutes for these.
+"""
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from edge_sidecars.apimachinery.go_format import parse_query, quote
+from edge_sidecars.apimachinery.request.accept import representation
+from edge_sidecars.apimachinery.request.request_info import RequestInfo
+from edge_sidecars.apimachinery.selection.fields import FieldSelector
+from edge_sidecars.apimachinery.selection.labels import LabelSelector
+from edge_sidecars.apimachinery.selection.shards import ShardSelector
+
+# Bytes: http.DefaultMaxHeaderBytes.
+LONGEST = 1024 * 1024
+# Seconds of a processor; one that is not busy takes less than two.
+ENOUGH = 20.0
+
+
+def many(form: str, mark: str, size: int = LONGEST) -> str:
+    """`form` of one number after the other."""
+    return mark.join(form.format(it, it) for it in range(size // (len(form) + len(mark) + 4)))
+
+
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        (parse_query, "a&" * (LONGEST // 2)),
+        (parse_query, many("a{}={}", "&")),
+        (lambda it: RequestInfo.parse("GET", f"/api/v1/pods?{it}"), "a=1&" * (LONGEST // 4)),
+        (quote, "\0" * LONGEST),
+        (representation, "application/json," + many("a{}/b;q=0.{}", ",")),
+        (representation, "application/json," + "*/*;q=0.1," * (LONGEST // 10)),
+        (LabelSelector.parse, many("a!=b{}", ",")),
+        (FieldSelector.parse, many("metadata.name!=b{}", ",")),
+    ],
+    ids=lambda it: it[:16] if isinstance(it, str) else "",
+)
+def test_a_long_text_is_read_in_time(read: Callable[[str], object], text: str) -> None:
+    began = time.process_time()
+    read(text)
+    assert time.process_time() - began < ENOUGH
+
+
+def test_many_values_are_looked_up_in_time() -> None:
+    selector = LabelSelector.parse(f"a in ({many('b{}', ',')})")
+    began = time.process_time()
+    assert selector.covers(selector)
+    assert sum(selector.matches({"a": f"b{it}"}) for it in range(100_000)) == 100_000
+    assert not selector.matches({"a": "c"})
+    assert not selector.matches({})
+    assert time.process_time() - began < ENOUGH
+
+
+@pytest.mark.parametrize("form", ["a{}!=b", "a!=b{}", "a{} in (b,c)"])
+def test_many_requirements_are_compared_in_time(form: str) -> None:
+    one, other = (LabelSelector.parse(f"{it},{many(form, ',')}") for it in ("x=y", "x=z"))
+    began = time.process_time()
+    assert one.covers(one)
+    assert not one.covers(other)
+    assert str(one.residual(other)) == "x=y"
+    assert time.process_time() - began < ENOUGH
+
+
+def test_a_thousand_ranges_are_a_selector() -> None:
+    """More than Python's stack has place for, and less than CEL takes."""
+    step = 1 << 48
+    text = " || ".join(
+        f"shardRange(object.metadata.uid, '0x{it * step:016x}', '0x{(it + 1) * step:016x}')"
+        for it in range(0, 2400, 2)
+    )
+    selector = ShardSelector.parse(text)
+    assert len(selector.ranges) == 1200
+    assert [selector.admits(it * step) for it in range(4)] == [True, False, True, False]
