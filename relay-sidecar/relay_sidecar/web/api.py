@@ -43,6 +43,9 @@ NEVER_KEPT: Final = frozenset(
         "certificates.k8s.io",
     }
 )
+SELECTORS: Final = ("labelSelector", "fieldSelector")
+# Characters; what is made of a megabyte, twenty of them, would stay for as long as a watch is open.
+LONGEST_SELECTORS: Final = 8192
 WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
 
@@ -140,6 +143,7 @@ def is_kept(info: RequestInfo, headers: MultiMapping[str]) -> bool:
         and info.verb in ("get", "list", "watch")
         and is_learned_from(info, headers)
         and not info.subresource
+        and sum(len(it) for key in SELECTORS for it in info.query.get(key, ())) <= LONGEST_SELECTORS
     )
 
 

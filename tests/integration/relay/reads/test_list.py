@@ -237,7 +237,8 @@ def test_r1_at_version_zero_a_limit_may_be_ignored_but_nothing_is_lost(
         ("size>3", ["sized"]),
         ("size<3", []),
         ("size<5,size", ["sized"]),
-        # More than a relay evaluates.
+        # More, and longer, than a relay evaluates.
+        (f"parity in (odd,even,{','.join(f'x{it}' for it in range(3000))})", NAMES),
         (f"parity,{','.join(f'parity!=x{it}' for it in range(200))}", NAMES),
     ],
 )

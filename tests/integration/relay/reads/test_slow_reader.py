@@ -138,7 +138,9 @@ def test_r8_long_answers_are_whole_wherever_they_come_from(
         caller = place.caller()
         truth = place.cloud.get(path)
         passed_on = caller.get(path)
-        assert (passed_on.status, passed_on.body) == (200, truth.body)
+        # Whoever writes anything meanwhile moves the version of a list.
+        same = truth.body.replace(truth.version.encode(), passed_on.version.encode(), 1)
+        assert (passed_on.status, passed_on.body) == (200, same)
         objects = truth.json()["items"]
         at = {"resourceVersion": truth.version}
         for headers in ({}, {"accept_encoding": "gzip"}):
