@@ -46,6 +46,8 @@ NEVER_KEPT: Final = frozenset(
 SELECTORS: Final = ("labelSelector", "fieldSelector")
 # Characters; what is made of a megabyte, twenty of them, would stay for as long as a watch is open.
 LONGEST_SELECTORS: Final = 8192
+# Each is held against each of the streams', and against each object. No client on a node has more.
+MAX_REQUIREMENTS: Final = 128
 WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
 
@@ -100,7 +102,7 @@ class Api:
             return await self._tokens.answer(request, info)
         if info.verb in WRITES and is_learned_from(info, request.headers):
             return await self._write(request, info)
-        if not is_kept(info, request.headers):
+        if not is_kept(info, request.headers) or has_long_selectors(info):
             return await self._forward(request, info)
         read = ClientRead(request, info, representation(request.headers.get("Accept", "")))
         if info.verb == "get":
@@ -108,6 +110,8 @@ class Api:
         options = ListOptions.parse(info.query)
         if info.verb == "watch" and not options.send_initial_events:
             check_is_upstreams(options.resource_version)
+        if has_many_requirements(options):
+            return await self._forward(request, info)
         return await self._reads.list_or_watch(read, options)
 
     async def _forward(self, request: web.BaseRequest, info: RequestInfo) -> web.StreamResponse:
@@ -143,8 +147,17 @@ def is_kept(info: RequestInfo, headers: MultiMapping[str]) -> bool:
         and info.verb in ("get", "list", "watch")
         and is_learned_from(info, headers)
         and not info.subresource
-        and sum(len(it) for key in SELECTORS for it in info.query.get(key, ())) <= LONGEST_SELECTORS
     )
+
+
+def has_long_selectors(info: RequestInfo) -> bool:
+    """Before anything is made of them."""
+    return sum(len(it) for key in SELECTORS for it in info.query.get(key, ())) > LONGEST_SELECTORS
+
+
+def has_many_requirements(options: ListOptions) -> bool:
+    asked = len(options.labels.requirements) + len(options.fields.requirements)
+    return asked > MAX_REQUIREMENTS
 
 
 def check_is_upstreams(version: int | None) -> None:

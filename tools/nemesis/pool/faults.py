@@ -15,10 +15,10 @@ from tools.harness.controlplane.fault_proxy.flapping import flapping
 from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.pods.pools.accounts import node_client
 from tools.nemesis.elector.faults import Draw, NotApplicable
+from tools.nemesis.pool.judge.timeline import Timeline, What
 from tools.nemesis.pool.network import Pair
 from tools.nemesis.pool.node import PoolNode
 from tools.nemesis.pool.testbed import NAMES, PoolTestbed
-from tools.nemesis.pool.timeline import Timeline, What
 
 OTHER_POOL = "elsewhere"
 ALL = "site"

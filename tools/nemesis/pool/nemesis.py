@@ -20,12 +20,13 @@ from tools.nemesis.ordeal import Candidate, Ordeal
 from tools.nemesis.pool import plays
 from tools.nemesis.pool.churn import Churn
 from tools.nemesis.pool.faults import Faults, resources
-from tools.nemesis.pool.lists import lists_again
+from tools.nemesis.pool.judge.lists import lists_again
+from tools.nemesis.pool.judge.timeline import Timeline, What
+from tools.nemesis.pool.judge.verdict import Rules, deaths_to_judge, judge
+from tools.nemesis.pool.judge.writers import foreign_writes, loud_writes, renewals, watchers
 from tools.nemesis.pool.node import WATCHED, Part
 from tools.nemesis.pool.observer import Observer
 from tools.nemesis.pool.testbed import NAMES, OUTSIDE, PoolTestbed
-from tools.nemesis.pool.timeline import Timeline, What
-from tools.nemesis.pool.verdict import Rules, deaths_to_judge, judge
 from tools.nemesis.pool.workloads import (
     CONTROL,
     CONTROL_SECONDS,
@@ -34,7 +35,6 @@ from tools.nemesis.pool.workloads import (
     REPLICAS,
     SHOP,
 )
-from tools.nemesis.pool.writers import foreign_writes, loud_writes, renewals, watchers
 
 STORM = "storm"
 # The share of plays that are storms.

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.nemesis.pool.history import History
+from tools.nemesis.pool.judge.history import History
 
 Json = dict[str, Any]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from tools.nemesis.elector.faults import Draw
 from tools.nemesis.pool.faults import LAN, NODE, PROCESS, SPLIT, WAN
+from tools.nemesis.pool.judge.verdict import GRACE, WELL_BEFORE
 from tools.nemesis.pool.testbed import NAMES
-from tools.nemesis.pool.verdict import GRACE, WELL_BEFORE
 
 # Seconds: of faults in a storm; until a node that is off has been judged and its pods are gone.
 SHORTEST, LONGEST = 1.0, 60.0

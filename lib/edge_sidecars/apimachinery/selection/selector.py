@@ -12,8 +12,6 @@ from typing import Generic, Protocol, Self, TypeVar
 # Selectors in use at one time on a node are few; a client that makes up new ones all the time must
 # not grow the process.
 CACHE_SIZE = 4096
-# Of requirements that are held against each other: some milliseconds.
-_MOST_PAIRS = 1 << 14
 
 
 class BadSelector(ValueError):
@@ -40,20 +38,11 @@ class Selector(Generic[R]):
 
     def covers(self, other: Self) -> bool:
         """True only where each object that the other selects is selected by this one."""
-        if self._are_many_with(other):
-            return set(self.requirements) <= set(other.requirements)
         return all(map(other._implies, self.requirements))
 
     def residual(self, other: Self) -> Self:
         """What of this selector does not follow from an object being selected by the other."""
-        if self._are_many_with(other):
-            same = set(other.requirements)
-            return type(self)(tuple(it for it in self.requirements if it not in same))
         return type(self)(tuple(it for it in self.requirements if not other._implies(it)))
-
-    def _are_many_with(self, other: Self) -> bool:
-        """Too many to hold each of this one against each of the other's."""
-        return len(self.requirements) * len(other.requirements) > _MOST_PAIRS
 
     def _implies(self, requirement: R) -> bool:
         return any(known.implies(requirement) for known in self.requirements)

@@ -1,7 +1,7 @@
 """What a client asks for: the scope of its selectors, and the representation it accepts."""
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Protocol
 
 from edge_sidecars.apimachinery.lru import lru
 from edge_sidecars.apimachinery.objects import Key
@@ -25,11 +25,7 @@ from edge_sidecars.apimachinery.status import Refused
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.streams.fanout import StreamView
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.web.upstream import NoUpstream, Upstream
-
-# Requirements of a selector that is evaluated here, where an API server could do it: each is held
-# against each object. No client on a node has more.
-MAX_REQUIREMENTS: Final = 128
+from relay_sidecar.web.upstream import Upstream
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +53,6 @@ class Selection:
     def __init__(self, schemas: SelectableFields, upstream: Upstream) -> None:
         self._schemas = schemas
         self._upstream = upstream
-        self._most = None if isinstance(upstream, NoUpstream) else MAX_REQUIREMENTS
 
     async def scope(self, info: RequestInfo, options: ListOptions) -> ListScope | None:
         """What is asked for, None where its selectors can only be evaluated upstream.
@@ -65,9 +60,6 @@ class Selection:
         Raises `Refused` for fields by which nothing can be selected.
         """
         resource, paths = info.resource, options.fields.paths
-        asked = len(options.labels.requirements) + len(paths)
-        if self._most is not None and asked > self._most:
-            return None
         scope = ListScope(resource, info.namespace, options.labels, options.fields)
         if {*paths} <= {NAME, NAMESPACE}:
             return scope

@@ -157,6 +157,7 @@ def test_a_lease_that_rbac_forbids_is_one_warning_with_the_missing_rule(
         return [line["missing_rule"] for line in lines if "missing_rule" in line]
 
     wait_for(lambda: told() != [], timeout=15, what=f"a warning about {verb}")
+    # It is tried again meanwhile, and told once.
     time.sleep(3)
     [rule_told] = told()
     place, _, rules = rule_told.partition(": ")

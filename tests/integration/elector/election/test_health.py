@@ -85,6 +85,7 @@ def test_a_main_that_does_not_listen_yet_keeps_the_gate_closed(fleet: Fleet) -> 
         pod = add(fleet, main, grace="0s", backoff="1s")
         refused = "the main is not healthy: refused"
         wait_for(lambda: pod.leader()["reason"] == refused, timeout=NOTICED, what="a check")
+        # Two backoffs, and nothing is written in them.
         time.sleep(2.0)
         assert pod.leader()["reason"] == refused
         assert history(fleet)[1:] == []
@@ -249,6 +250,7 @@ def test_a_main_that_is_healthy_only_when_leading_gets_to_lead(fleet: Fleet) -> 
         wait_for(pods[0].is_leader, timeout=20, what="the lead")
         assert boottime() - started_at > 3.8
         token = pods[0].leader()["fencingToken"]
+        # Longer than grace and backoff: it stays.
         time.sleep(4)
         assert pods[0].leader()["fencingToken"] == token
 
@@ -278,6 +280,7 @@ def test_mains_that_are_unhealthy_everywhere_do_not_make_the_lead_thrash(fleet: 
             wait_for_leader(pods, timeout=20)
             before = len(acquisitions(fleet))
             first.health = second.health = 500
+            # Three rounds of what follows, in which nobody may hurry.
             time.sleep(12)
             # Free for grace + backoff (4 s) before each trial of either, of 1 s at least.
             assert len(acquisitions(fleet)) - before <= 4

@@ -396,6 +396,7 @@ def test_replicas_with_one_and_the_same_identity_still_elect_one_leader(fleet: F
             answer = pod.ask("/")
             assert answer is not None
             assert answer.body == b'{"name":"same"}'
+        # Longer than a renewal: the other one has looked, and took nothing.
         time.sleep(2)
         assert [pod.is_leader() for pod in both.pods] == [True, False]
         both.leader.kill()

@@ -40,6 +40,7 @@ def test_an_api_server_that_is_gone_for_two_renewals_changes_nothing(fleet: Flee
         for pod in fleet.pods:
             fleet.link(pod).refuse()
         before = fleet.spec()
+        # The outage: two renewals fail in it.
         time.sleep(2 * RENEW_INTERVAL)
         for pod in fleet.pods:
             fleet.link(pod).heal()
@@ -229,6 +230,7 @@ def test_p8_a_standby_is_quiet_and_a_leader_writes_once_per_interval(
     wait_for(lambda: watchers() == 2, timeout=SOON, what="their first watches")
     time.sleep(1.0)
     since = time.time()
+    # Long enough to count how often each of them writes.
     time.sleep(12.0)
     until = time.time()
     events = control_plane.audit(stage=None, namespace=fleet.namespace, since=since, until=until)

@@ -64,6 +64,26 @@ def test_r2_twenty_clients_that_begin_at_once_share_one_upstream_watch(
     assert sorted(verbs(requests(one_relay.plane, contents.namespace))) == ["list", "watch"]
 
 
+@pytest.mark.parametrize(
+    "selector",
+    [
+        ",".join(f"a!=x{it}" for it in range(200)),
+        f"a notin ({','.join(f'x{it}' for it in range(3000))})",
+    ],
+    ids=["requirements", "characters"],
+)
+def test_r2_a_watch_by_a_very_long_selector_is_its_clients_own(
+    one_relay: Place, contents: Contents, selector: str
+) -> None:
+    query = {**LONG, "labelSelector": selector}
+    with one_relay.caller().watch(contents.path("configmaps"), query) as watching:
+        contents.configmap("a")
+        watching.wait_for(lambda it: ("ADDED", "a") in it.told(), what="a")
+        streams = one_relay.relay.status()["streams"]
+        assert [it for it in streams if it["namespace"] == contents.namespace] == []
+    assert verbs(requests(one_relay.plane, contents.namespace)) == ["watch"]
+
+
 def test_r2_where_probes_are_rare_upstream_is_watched_for_up_to_an_hour(
     control_plane: ControlPlane, contents: Contents
 ) -> None:

@@ -35,7 +35,7 @@ from relay_sidecar.upstream.streaming import StreamObserver
 from relay_sidecar.web.reads.freshness import Freshness, ReadSettings
 from relay_sidecar.web.reads.gets import Gets
 from relay_sidecar.web.reads.lists import Lists
-from relay_sidecar.web.reads.selection import MAX_REQUIREMENTS, ClientRead, Selection
+from relay_sidecar.web.reads.selection import ClientRead, Selection
 from relay_sidecar.web.reads.watches import Watches
 from tests.unit.relay.streams.samples import item, pod
 
@@ -317,27 +317,6 @@ def test_a_watch_is_passed_on_where_upstream_fails_the_streams_list(query: str) 
         options = ListOptions.parse(read.info.query)
         answer = await world.watches.answer(read, options, permit)
         assert answer is FORWARDED
-
-    asyncio.run(scene(World()))
-
-
-@pytest.mark.parametrize("query", ["", "&watch=true"])
-def test_a_selector_of_very_many_requirements_is_evaluated_upstream(query: str) -> None:
-    async def permit() -> float:
-        return 0.0
-
-    async def scene(world: World) -> None:
-        world.hold(100)
-        for count, is_forwarded in ((MAX_REQUIREMENTS, False), (MAX_REQUIREMENTS + 1, True)):
-            terms = ",".join(f"a!=b{it}" for it in range(count))
-            read = reading(f"{PATH}?labelSelector={terms}&resourceVersion=0{query}")
-            options = ListOptions.parse(read.info.query)
-            scope = await Selection(world, world).scope(read.info, options)
-            assert (scope is None) is is_forwarded
-            if is_forwarded and query:
-                assert await world.watches.answer(read, options, permit) is FORWARDED
-            elif is_forwarded:
-                assert await world.lists.answer(read, options) is FORWARDED
 
     asyncio.run(scene(World()))
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.unit.tools.nemesis.test_pool_writers import event
 from tools.harness.controlplane.audit import RESPONSE_COMPLETE, RESPONSE_STARTED, AuditEvent
-from tools.nemesis.pool.lists import lists_again
-from tools.nemesis.pool.timeline import Span, What
+from tools.nemesis.pool.judge.lists import lists_again
+from tools.nemesis.pool.judge.timeline import Span, What
 
 LIST = "/api/v1/services?limit=1000"
 WATCH = "/api/v1/services?watch=true&resourceVersion=7"

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from pool_sidecar.core.controller.node_state import DEAD
-from tools.nemesis.pool.history import History
-from tools.nemesis.pool.timeline import Span, Timeline, What, merged
-from tools.nemesis.pool.verdict import Renewal, Rules, judge
+from tools.nemesis.pool.judge.history import History
+from tools.nemesis.pool.judge.timeline import Span, Timeline, What, merged
+from tools.nemesis.pool.judge.verdict import Renewal, Rules, judge
 
 POOL = ("n1", "n2", "n3", "n4", "n5")
 KEPT = "shop"

@@ -7,8 +7,8 @@ import pytest
 from tools.harness.controlplane.audit import RESPONSE_COMPLETE, RESPONSE_STARTED, AuditEvent
 from tools.harness.controlplane.cluster import ADMIN_USER
 from tools.harness.pods.pools.controller import USER as CONTROLLER
-from tools.nemesis.pool.verdict import Renewal
-from tools.nemesis.pool.writers import (
+from tools.nemesis.pool.judge.verdict import Renewal
+from tools.nemesis.pool.judge.writers import (
     CANDIDATES,
     NODE_CONTROLLER,
     foreign_writes,

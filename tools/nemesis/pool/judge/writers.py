@@ -17,7 +17,7 @@ from tools.harness.controlplane.audit import RESPONSE_COMPLETE, RESPONSE_STARTED
 from tools.harness.controlplane.cluster import ADMIN_USER
 from tools.harness.pods.pools.controller import NAMESPACE
 from tools.harness.pods.pools.controller import USER as CONTROLLER
-from tools.nemesis.pool.verdict import Renewal
+from tools.nemesis.pool.judge.verdict import Renewal
 
 NODE_LEASES = "kube-node-lease"
 NODE_CONTROLLER = "system:serviceaccount:kube-system:node-controller"

@@ -15,8 +15,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from relay_sidecar.core.stream.paged_list import PAGE_LIMIT
 from tools.harness.controlplane.audit import RESPONSE_COMPLETE, AuditEvent
-from tools.nemesis.pool.timeline import Span, What
-from tools.nemesis.pool.writers import NODE, RELAY
+from tools.nemesis.pool.judge.timeline import Span, What
+from tools.nemesis.pool.judge.writers import NODE, RELAY
 
 _ENDS = (HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
 # Seconds: of a watch that only says that its version is gone.

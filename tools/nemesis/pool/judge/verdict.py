@@ -17,8 +17,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tools.nemesis.pool.history import History, Pod, running
-from tools.nemesis.pool.timeline import Span, What, merged
+from tools.nemesis.pool.judge.history import History, Pod, running
+from tools.nemesis.pool.judge.timeline import Span, What, merged
 
 # Seconds, all of pool.md but for `GRACE` (of the kube-controller-manager here) and `SLACK`.
 GRACE = 30.0
