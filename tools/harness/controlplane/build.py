@@ -29,10 +29,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-KUBERNETES_VERSION = "v1.36.3"
-# The newest patch of the minor that Kubernetes 1.36 is tested with (its build/dependencies.yaml).
+KUBERNETES_VERSION = "v1.37.2"
+# The newest patch of a minor that Kubernetes 1.37 works with (its build/dependencies.yaml).
 ETCD_VERSION = "v3.6.16"
-# The `go` line of k8s.io/kubernetes v1.36.3's go.mod.
+# The `go` line of k8s.io/kubernetes v1.37.2's go.mod.
 GO_MINIMUM = (1, 26, 0)
 # Seconds between two lines of progress while nothing else is said.
 PROGRESS_INTERVAL = 10.0
