@@ -79,7 +79,9 @@ def _credentials(config: Config) -> tuple[Credentials, Config]:
     if config.kubeconfig is not None:
         from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
 
-        kubeconfig = Kubeconfig(config.kubeconfig, server=config.server, context=config.context)
+        kubeconfig = Kubeconfig(
+            config.kubeconfig, server=config.server, context=config.context, proxies=config.proxies
+        )
         namespace = config.namespace or kubeconfig.namespace
         if not namespace:
             raise BadInput(
@@ -87,7 +89,7 @@ def _credentials(config: Config) -> tuple[Credentials, Config]:
             )
         pod_namespace = config.pod_namespace or namespace
         return kubeconfig, replace(config, namespace=namespace, pod_namespace=pod_namespace)
-    return pod_credentials(config.server, config.service_account_dir), config
+    return pod_credentials(config.server, config.service_account_dir, config.proxies), config
 
 
 async def _serve(config: Config, credentials: Credentials) -> None:
@@ -155,7 +157,7 @@ async def _contend(
         stack.push_async_callback(_close, listeners)
         for listener in listeners:
             await listener.open()
-        _log_start(config, identity, server.url, listeners)
+        _log_start(config, identity, server, listeners)
         notifiers = await _notifiers(stack, config, elector, server, main)
         async with asyncio.TaskGroup() as group:
             beside = [
@@ -276,7 +278,7 @@ def _addresses(config: Config) -> tuple[Address | None, Address | None, Address 
     return config.listen, config.contrib_listen, config.probe_listen
 
 
-def _log_start(config: Config, identity: str, url: str, listeners: list[Listener]) -> None:
+def _log_start(config: Config, identity: str, server: ApiClient, listeners: list[Listener]) -> None:
     for warning in config.warnings:
         logger.warning(warning)
     logger.info(
@@ -284,7 +286,8 @@ def _log_start(config: Config, identity: str, url: str, listeners: list[Listener
         extra=fields(
             lease=f"{config.namespace}/{config.lease}",
             identity=identity,
-            server=url,
+            server=server.url,
+            proxy="none" if server.proxy is None else server.proxy.url,
             listen=",".join(str(listener.bound) for listener in listeners),
             lease_duration=config.timing.lease_duration,
             **config.timing.tolerances(),

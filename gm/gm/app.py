@@ -66,7 +66,9 @@ def _global_manager(config: Config, instance: str, stack: AsyncExitStack) -> Glo
     def server(url: str) -> ApiClient:
         # The controller's workers', the report queue's and the Events' at once.
         it = ApiClient(
-            Plain(url), user_agent=user_agent(instance), max_idle=config.concurrency + 16
+            Plain(url, proxies=config.proxies),
+            user_agent=user_agent(instance),
+            max_idle=config.concurrency + 16,
         )
         stack.push_async_callback(it.close)
         return it

@@ -136,4 +136,5 @@ def _link(config: Config, store: Store) -> GmLink:
         redial_cap=config.redial_cap,
         tls=tls,
         token_file=config.gm_token_file,
+        proxies=config.proxies,
     )

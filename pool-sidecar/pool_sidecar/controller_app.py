@@ -47,8 +47,8 @@ def _credentials(config: ControllerConfig) -> Credentials:
     if config.kubeconfig is not None:
         from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
 
-        return Kubeconfig(config.kubeconfig, server=config.server)
-    return pod_credentials(config.server, config.service_account_dir)
+        return Kubeconfig(config.kubeconfig, server=config.server, proxies=config.proxies)
+    return pod_credentials(config.server, config.service_account_dir, config.proxies)
 
 
 async def _serve(config: ControllerConfig, instance: str) -> None:

@@ -93,10 +93,18 @@ async def _serve(config: MemberConfig, selector: GapSelector) -> None:
     install_signal_handlers(loop, stopping.set, logger=logger)
     raise_descriptor_limit()
     path = config.node_kubeconfig
-    credentials = Kubeconfig(path, server=config.server, flag="--node-kubeconfig")
+    credentials = Kubeconfig(
+        path, server=config.server, flag="--node-kubeconfig", proxies=config.proxies
+    )
     own = own_certificate(config.data_dir, config.node)
     _check_files(config)
-    member = Member(config, own, _token(config.token_path), server=server_of(credentials))
+    member = Member(
+        config,
+        own,
+        _token(config.token_path),
+        server=server_of(credentials),
+        proxy=lambda: credentials.proxy,
+    )
     selector.on_gap = member.stood_still
     keep_waking(loop)
     async with AsyncExitStack() as stack:
@@ -125,10 +133,11 @@ async def _serve(config: MemberConfig, selector: GapSelector) -> None:
             extra=fields(
                 node=config.node,
                 server=cloud.url,
+                proxy="none" if cloud.proxy is None else cloud.proxy.url,
                 lan=",".join(config.lan_addresses),
                 port=config.lan_port,
                 listen=local.bound,
-                proxy=member.proxy.bound,
+                local_proxy=member.proxy.bound,
             ),
         )
         loop.call_later(FREEZE_GC_AFTER, freeze_gc)

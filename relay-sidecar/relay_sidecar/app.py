@@ -150,7 +150,9 @@ def _credentials(config: Config) -> Credentials:
     if config.kubeconfig is not None:
         from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
 
-        credentials = Kubeconfig(config.kubeconfig, server=config.server, context=config.context)
+        credentials = Kubeconfig(
+            config.kubeconfig, server=config.server, context=config.context, proxies=config.proxies
+        )
         config.check_upstream(credentials.server)
         return credentials
     if config.client_certificate is not None:
@@ -161,8 +163,9 @@ def _credentials(config: Config) -> Credentials:
             certificate=config.client_certificate,
             key=config.client_key,
             authorities=config.certificate_authority,
+            proxies=config.proxies,
         )
-    return pod_credentials(config.server, config.service_account_dir)
+    return pod_credentials(config.server, config.service_account_dir, config.proxies)
 
 
 def _tls(config: Config, client_ca_file: Path | None) -> ssl.SSLContext | None:
@@ -199,6 +202,7 @@ def _say_hello(config: Config, relay: "Relay | LocalRelay", api: Listener, own: 
         "relaying",
         extra=fields(
             server=relay.report.status().link.server or "none: this is the origin",
+            proxy=relay.report.status().link.proxy or "none",
             listen=api.bound,
             status=own.bound,
             data=config.data_dir or "memory",

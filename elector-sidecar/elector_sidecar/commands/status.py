@@ -24,6 +24,7 @@ from edge_sidecars.runtime.cli.options import (
     named,
     pod_namespace,
 )
+from edge_sidecars.runtime.cli.proxies import proxy_variables
 from edge_sidecars.runtime.cli.status_command import (
     BAD_INPUT,
     TIMEOUT,
@@ -177,6 +178,7 @@ def _credentials(
     from edge_sidecars.kubeapi import InCluster, UnusableCredentials
     from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
 
+    proxies = proxy_variables(environ)
     path = Path(options.kubeconfig or environ.get("KUBECONFIG") or "~/.kube/config")
     is_told = options.kubeconfig or environ.get("KUBECONFIG") or options.context
     is_pod = bool(environ.get("KUBERNETES_SERVICE_HOST"))
@@ -184,9 +186,9 @@ def _credentials(
         folder = Path(options.service_account_dir or SERVICE_ACCOUNT_DIR)
         server = options.server or api_server(environ, remedy="name a --kubeconfig")
         own = pod_namespace(environ, folder, remedy="name the --namespace")
-        return InCluster(server, folder), options.namespace or own
+        return InCluster(server, folder, proxies=proxies), options.namespace or own
     try:
-        found = Kubeconfig(path, server=options.server, context=options.context)
+        found = Kubeconfig(path, server=options.server, context=options.context, proxies=proxies)
     except UnusableCredentials as error:
         raise BadInput(str(error)) from error
     return found, options.namespace or found.namespace

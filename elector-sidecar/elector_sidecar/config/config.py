@@ -27,6 +27,7 @@ from edge_sidecars.runtime.cli.options import (
     pod_namespace,
     setting,
 )
+from edge_sidecars.runtime.cli.proxies import NO_PROXIES, ProxyVariables, proxy_variables
 from edge_sidecars.runtime.cli.values import Address, BadInput, address, seconds, url, whole
 from elector_sidecar.config import DEFAULT_LISTEN, PREFIX, contrib
 from elector_sidecar.core.timing import Timing, UnsafeTiming
@@ -177,6 +178,7 @@ class Config:
     pod_uid: str | None
     pod_namespace: str
     otlp_endpoint: str | None
+    proxies: ProxyVariables = NO_PROXIES
     warnings: tuple[str, ...] = ()
     timing: Timing = field(init=False)
 
@@ -309,6 +311,7 @@ def _config(
             pod_name=pod_name,
             pod_uid=environ.get("POD_UID") or None,
             otlp_endpoint=environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None,
+            proxies=proxy_variables(environ),
         )
     except UnsafeTiming as error:
         raise BadInput(str(error)) from error

@@ -25,6 +25,7 @@ from edge_sidecars.runtime.cli.options import (
     option_values,
     setting,
 )
+from edge_sidecars.runtime.cli.proxies import NO_PROXIES, ProxyVariables, proxy_variables
 from edge_sidecars.runtime.cli.values import (
     Address,
     BadInput,
@@ -161,6 +162,7 @@ class Config:
     )
     log_format: str = log_format_option()
     log_level: str = log_level_option()
+    proxies: ProxyVariables = NO_PROXIES
 
     def __post_init__(self) -> None:
         self._check_namespaces()
@@ -254,10 +256,10 @@ def load(arguments: Sequence[str], environ: Mapping[str, str]) -> Config:
     """Raises `BadInput`."""
     options = Options(vars(parser().parse_args(arguments)), environ, prefix=PREFIX)
     with options.naming_variables():
-        return _config(options)
+        return _config(options, environ)
 
 
-def _config(options: Options) -> Config:
+def _config(options: Options, environ: Mapping[str, str]) -> Config:
     mode = Mode(options.choice("mode", *(each.value for each in Mode)))
     given = next(options.among(*_HUB_ONLY), None)
     if mode is Mode.RELAY and given is not None:
@@ -267,4 +269,4 @@ def _config(options: Options) -> Config:
     if mode is Mode.RELAY:
         values["stream_listen"] = None
     values["namespaces"] = tuple(dict.fromkeys(values["namespaces"]))
-    return Config(**values)
+    return Config(**values, proxies=proxy_variables(environ))

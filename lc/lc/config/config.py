@@ -23,6 +23,7 @@ from edge_sidecars.runtime.cli.options import (
     option_values,
     setting,
 )
+from edge_sidecars.runtime.cli.proxies import NO_PROXIES, ProxyVariables, proxy_variables
 from edge_sidecars.runtime.cli.values import (
     MAX_PORT,
     Address,
@@ -142,6 +143,7 @@ class Config:
     )
     log_format: str = log_format_option(group="logging")
     log_level: str = log_level_option()
+    proxies: ProxyVariables = NO_PROXIES
 
     def __post_init__(self) -> None:
         if not _NODE.fullmatch(self.node) or len(self.node) > MAX_NODE:
@@ -224,4 +226,4 @@ def _config(options: Options, environ: Mapping[str, str], *, hostname: str) -> C
     is_unmounted = environ.get(SEDNA_TWINS["root"]) == ""
     values["root"] = values["root"] or Path("/" if is_unmounted else DEFAULT_ROOT)
     values["data_dir"] = values["data_dir"] or values["root"] / DEFAULT_DATA_DIR
-    return Config(**values)
+    return Config(**values, proxies=proxy_variables(environ))

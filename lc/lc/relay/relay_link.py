@@ -131,8 +131,10 @@ class RelayLink:
     def __init__(self, store: Store, config: Config) -> None:
         node = config.node
         agent = f"sedna-lc/{VERSION} ({node})"
-        self._api = ApiClient(Plain(config.api), user_agent=agent)
-        self._relay = ApiClient(Plain(config.relay_status), user_agent=agent)
+        self._api = ApiClient(Plain(config.api, proxies=config.proxies), user_agent=agent)
+        self._relay = ApiClient(
+            Plain(config.relay_status, proxies=config.proxies), user_agent=agent
+        )
         self._namespace = config.namespace
         self._redial_cap = config.redial_cap
         self._selections = selections(node)

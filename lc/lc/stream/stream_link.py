@@ -10,16 +10,20 @@ own, with certificates and token as they are now.
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
+from urllib.parse import quote
 
 import grpc
 import grpc.aio
 import msgspec
 
+from edge_sidecars.runtime.cli.proxies import NO_PROXIES, HttpProxy, ProxyVariables
+from edge_sidecars.runtime.cli.values import BadInput
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.sedna_api.core.api_object import Document
@@ -41,9 +45,9 @@ OPTIONS: Final = (
     # Redialling is ours: no retries, and no back-off that an earlier channel has run up.
     ("grpc.enable_retries", 0),
     ("grpc.use_local_subchannel_pool", 1),
-    # A proxy for the pod's other traffic knows no HTTP/2 streams that last.
-    ("grpc.enable_http_proxy", 0),
 )
+# gRPC would read the variables itself, other ones than Go's and only some of them.
+_DIRECT: Final = ("grpc.enable_http_proxy", 0)
 
 Call: TypeAlias = "grpc.aio.StreamStreamCall[bytes, bytes]"
 
@@ -64,8 +68,31 @@ class ClientTls(msgspec.Struct, frozen=True):
         return grpc.ssl_channel_credentials(authority, key, certificate)
 
 
+def gm_proxy(address: str, proxies: ProxyVariables) -> HttpProxy | None:
+    """Raises `BadInput`. As grpc-go has it: HTTPS_PROXY, also where the stream has no TLS, since
+    the proxy passes bytes on either way."""
+    found = proxies.proxy_for(f"https://{address}")
+    if found is not None and not found.url.startswith("http:"):
+        raise BadInput(
+            f"{proxies.https[0]} {found.url}: gRPC speaks to http:// proxies only: name one, or "
+            f"put {address} into NO_PROXY"
+        )
+    return found
+
+
+def proxy_options(proxy: HttpProxy | None) -> tuple[tuple[str, str | int], ...]:
+    """Of a channel; gRPC wants user and password in the URL."""
+    if proxy is None:
+        return (_DIRECT,)
+    user = base64.b64decode(proxy.authorization.removeprefix("Basic ")).decode()
+    name, colon, password = user.partition(":")
+    told = f"{quote(name, safe='')}:{quote(password, safe='')}@" if colon else ""
+    return (("grpc.http_proxy", f"http://{told}{proxy.url.removeprefix('http://')}"),)
+
+
 class StreamLink:
-    """`addresses`: GMs, host:port. `token_file` needs `tls`: a token is not said in the clear."""
+    """`addresses`: GMs, host:port. `token_file` needs `tls`: a token is not said in the clear.
+    Raises `BadInput` for `proxies` that cannot be used."""
 
     def __init__(
         self,
@@ -77,6 +104,7 @@ class StreamLink:
         redial_cap: float,
         tls: ClientTls | None = None,
         token_file: Path | None = None,
+        proxies: ProxyVariables = NO_PROXIES,
     ) -> None:
         if token_file is not None and tls is None:
             raise ValueError(f"{token_file}: a token needs TLS")
@@ -85,6 +113,8 @@ class StreamLink:
         self._version = version
         self._tls = tls
         self._token_file = token_file
+        # By address, of those that are reached through one.
+        self._proxies = {it: proxy for it in addresses if (proxy := gm_proxy(it, proxies))}
         self._dial_policy = DialPolicy(addresses, longest=redial_cap)
         self._session: StreamSession | None = None
         self._peer = ""
@@ -145,19 +175,25 @@ class StreamLink:
             metadata = self._metadata()
         except OSError as error:
             return StreamEnded(f"{error.filename}: {error.strerror}")
+        proxy = self._proxies.get(address)
+        options = (*OPTIONS, *proxy_options(proxy))
         channel = (
-            grpc.aio.insecure_channel(address, options=OPTIONS)
+            grpc.aio.insecure_channel(address, options=options)
             if credentials is None
-            else grpc.aio.secure_channel(address, credentials, options=OPTIONS)
+            else grpc.aio.secure_channel(address, credentials, options=options)
         )
         session = StreamSession(self._store, peer=address, paced=self._dial_policy.paced)
         self._session = session
         try:
             method: Any = channel.stream_stream(METHOD)
             call: Call = method(metadata=metadata)
-            return await session.run(
+            ended = await session.run(
                 call, node=self._node, version=self._version, patience=FIRST_MESSAGE_TIMEOUT
             )
+            if proxy is None or ended.is_drained:
+                return ended
+            why = f"{ended.reason} (through the proxy {proxy.url})"
+            return msgspec.structs.replace(ended, reason=why)
         finally:
             self._session = None
             await channel.close()

@@ -30,7 +30,6 @@ from edge_sidecars.kubeapi.errors import NotSent as NotSent
 from edge_sidecars.kubeapi.errors import ProxyRefused as ProxyRefused
 from edge_sidecars.kubeapi.errors import StaleConnection as StaleConnection
 from edge_sidecars.kubeapi.errors import Unreachable as Unreachable
-from edge_sidecars.kubeapi.messages import ConnectProxy as ConnectProxy
 from edge_sidecars.kubeapi.messages import Request as Request
 from edge_sidecars.kubeapi.messages import Response as Response
 from edge_sidecars.kubeapi.messages import TooLong as TooLong

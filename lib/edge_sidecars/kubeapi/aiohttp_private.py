@@ -9,7 +9,7 @@ import asyncio
 import inspect
 import ssl
 from collections.abc import Awaitable, Callable
-from functools import partial
+from functools import cache, partial
 from typing import Protocol, cast
 
 import aiohttp
@@ -18,11 +18,17 @@ from aiohttp.client_reqrep import ConnectionKey as ConnectionKey
 from aiohttp.connector import Connection as Connection
 from aiohttp.tracing import Trace as Trace
 
+from edge_sidecars.kubeapi.credentials import client_context
 from edge_sidecars.kubeapi.errors import Unreachable
 
 # Each class with the attributes that this module and the connector use of it.
 _USED: dict[type, tuple[str, ...]] = {
-    aiohttp.TCPConnector: ("_create_connection", "connect"),
+    aiohttp.TCPConnector: (
+        "_create_connection",
+        "_update_proxy_auth_header_and_build_proxy_req",
+        "connect",
+    ),
+    aiohttp.ClientRequest: ("ssl",),
     aiohttp.ClientResponse: ("connection",),
     aiohttp.StreamReader: ("_low_water", "on_eof", "set_exception", "exception", "is_eof"),
     ResponseHandler: ("closed", "should_close", "is_connected", "set_parser", "connection_lost"),
@@ -92,7 +98,25 @@ class ConnectionMaker(Protocol):
     async def connection(self, key: ConnectionKey, connect: Connect) -> ResponseHandler: ...
 
 
-class DelegatingConnector(aiohttp.TCPConnector):
+class ProxiedConnector(aiohttp.TCPConnector):
+    """To an https proxy it shows no certificate of ours, and believes those that the system does.
+    aiohttp takes the context that is for the server."""
+
+    def _update_proxy_auth_header_and_build_proxy_req(
+        self, req: aiohttp.ClientRequest
+    ) -> aiohttp.ClientRequest:
+        found = super()._update_proxy_auth_header_and_build_proxy_req(req)
+        if found.is_ssl():
+            found._ssl = system_tls()
+        return found
+
+
+@cache
+def system_tls() -> ssl.SSLContext:
+    return client_context(None)
+
+
+class DelegatingConnector(ProxiedConnector):
     """Its connections are made by `maker`, where there is one."""
 
     maker: ConnectionMaker | None = None

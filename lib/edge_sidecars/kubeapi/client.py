@@ -24,9 +24,10 @@ from yarl import URL
 from edge_sidecars.apimachinery.watch_events import Bookmark, EventType, Failure, parse_line
 from edge_sidecars.kubeapi.credentials import Credentials
 from edge_sidecars.kubeapi.errors import Unreachable, status_error
-from edge_sidecars.kubeapi.messages import ConnectProxy, Request, Response, TooLong
+from edge_sidecars.kubeapi.messages import Request, Response, TooLong
 from edge_sidecars.kubeapi.pool import BackgroundConnects
 from edge_sidecars.kubeapi.transport import POOLED_FOR, ApiTransport
+from edge_sidecars.runtime.cli.proxies import HttpProxy
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -62,7 +63,7 @@ class ApiClient:
 
     A connection that a `pooled` request leaves is used again within `pooled_for` seconds;
     `max_idle` of them may be idle at a time. A body of more than `max_body` bytes is an error.
-    `proxy`: as for `ApiTransport`.
+    `detour`: as for `ApiTransport`.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class ApiClient:
         pooled_for: float = POOLED_FOR,
         max_idle: int = MAX_IDLE,
         max_body: int = MAX_BODY,
-        proxy: Callable[[], ConnectProxy | None] = lambda: None,
+        detour: Callable[[], HttpProxy | None] = lambda: None,
     ) -> None:
         self._background = BackgroundConnects()
         self._transport = ApiTransport(
@@ -82,13 +83,18 @@ class ApiClient:
             pooled_for=pooled_for,
             max_idle=max_idle,
             background=self._background,
-            proxy=proxy,
+            detour=detour,
         )
         self._max_body = max_body
 
     @property
     def url(self) -> str:
         return self._transport.url
+
+    @property
+    def proxy(self) -> HttpProxy | None:
+        """As `ApiTransport.proxy`."""
+        return self._transport.proxy
 
     async def close(self) -> None:
         await self._transport.close()

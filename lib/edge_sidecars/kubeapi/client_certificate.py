@@ -15,6 +15,7 @@ from edge_sidecars.kubeapi.credentials import (
     client_context,
     present,
 )
+from edge_sidecars.runtime.cli.proxies import NO_PROXIES, ProxyVariables
 from edge_sidecars.runtime.cli.values import describe_failure
 
 
@@ -26,14 +27,22 @@ class _Loaded(NamedTuple):
 
 class ClientCertificate:
     """`key`: None where the certificate's file holds both, as kubelet's does. `authorities`: None
-    for those of the system. Raises `UnusableCredentials` naming the files."""
+    for those of the system. Raises `UnusableCredentials` naming the files, `BadInput` for
+    `proxies` that cannot be used."""
 
     tls_server_name: str | None = None
 
     def __init__(
-        self, server: str, *, certificate: Path, key: Path | None, authorities: Path | None
+        self,
+        server: str,
+        *,
+        certificate: Path,
+        key: Path | None,
+        authorities: Path | None,
+        proxies: ProxyVariables = NO_PROXIES,
     ) -> None:
         self.server = server.rstrip("/")
+        self.proxy = proxies.proxy_for(server)
         self.certificate, self.key = certificate, key or certificate
         self._authorities = authorities
         files = [self.certificate, self.key, *([] if authorities is None else [authorities])]

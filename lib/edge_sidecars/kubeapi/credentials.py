@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from edge_sidecars.kubeapi.errors import Unreachable
+from edge_sidecars.runtime.cli.proxies import NO_PROXIES, HttpProxy, ProxyVariables
 from edge_sidecars.runtime.cli.values import describe_failure
 from edge_sidecars.runtime.log import fields
 
@@ -49,6 +50,10 @@ class Credentials(Protocol):
         """The name that the server's certificate is checked against, where it is not the host of
         `server`."""
 
+    @property
+    def proxy(self) -> HttpProxy | None:
+        """Through which `server` is reached, if any."""
+
     def tls(self, *, is_anonymous: bool = False) -> ssl.SSLContext | None:
         """None for plain HTTP. `is_anonymous`: without a client certificate of ours, which an API
         server would believe before the token of somebody else that comes with the request."""
@@ -64,13 +69,15 @@ class Credentials(Protocol):
 class InCluster:
     """A pod's service account: bearer token and CA from a folder that kubelet keeps fresh.
 
-    Raises `UnusableCredentials` where the folder lacks either.
+    Raises `UnusableCredentials` where the folder lacks either, `BadInput` for `proxies` that cannot
+    be used.
     """
 
     tls_server_name: str | None = None
 
-    def __init__(self, server: str, folder: Path) -> None:
+    def __init__(self, server: str, folder: Path, *, proxies: ProxyVariables = NO_PROXIES) -> None:
         self.server = server.rstrip("/")
+        self.proxy = proxies.proxy_for(server)
         try:
             token, authorities = folder / "token", folder / "ca.crt"
             self._token = watched_token(token)
@@ -96,12 +103,20 @@ class InCluster:
 
 
 class Plain:
-    """Plain HTTP: a relay or `kubectl proxy` on this machine, which may ask for a token."""
+    """Plain HTTP: a relay or `kubectl proxy` on this machine, which may ask for a token. Raises
+    `BadInput` for `proxies` that cannot be used."""
 
     tls_server_name: str | None = None
 
-    def __init__(self, server: str, token: "WatchedFiles[str] | None" = None) -> None:
+    def __init__(
+        self,
+        server: str,
+        token: "WatchedFiles[str] | None" = None,
+        *,
+        proxies: ProxyVariables = NO_PROXIES,
+    ) -> None:
         self.server = server.rstrip("/")
+        self.proxy = proxies.proxy_for(server)
         self._token = token
 
     def tls(self, *, is_anonymous: bool = False) -> ssl.SSLContext | None:
@@ -119,12 +134,14 @@ class Plain:
         """There is nothing to renew."""
 
 
-def pod_credentials(server: str | None, service_account_dir: Path) -> Credentials:
+def pod_credentials(
+    server: str | None, service_account_dir: Path, proxies: ProxyVariables
+) -> Credentials:
     """Those of a program without a kubeconfig: none for a `server` over http, else the pod's
-    service account."""
+    service account. Raises as these do."""
     if server is not None and server.startswith("http:"):
-        return Plain(server)
-    return InCluster(server or "", service_account_dir)
+        return Plain(server, proxies=proxies)
+    return InCluster(server or "", service_account_dir, proxies=proxies)
 
 
 def read_token(path: Path) -> str:

@@ -28,6 +28,7 @@ from edge_sidecars.kubeapi.kubeconfig_file import (
     kubeconfig_paths,
     read_context,
 )
+from edge_sidecars.runtime.cli.proxies import NO_PROXIES, HttpProxy, ProxyVariables
 from edge_sidecars.runtime.cli.values import describe_failure
 from edge_sidecars.runtime.log import fields
 
@@ -51,7 +52,8 @@ class _User(NamedTuple):
 class Kubeconfig:
     """A context of a kubeconfig, or of several with a colon between; default: the current one.
 
-    Raises `UnusableCredentials` naming the file, and the flag from which it came.
+    Raises `UnusableCredentials` naming the file, and the flag from which it came; `BadInput` for
+    `proxies` that cannot be used. Its proxy-url wins over them.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Kubeconfig:
         server: str | None = None,
         context: str | None = None,
         flag: str = "--kubeconfig",
+        proxies: ProxyVariables = NO_PROXIES,
     ) -> None:
         self._paths = kubeconfig_paths(path)
         self._name = context
@@ -80,10 +83,15 @@ class Kubeconfig:
         self._fixed_server = found.server if server is None else None
         self.namespace = found.namespace
         self._is_tls = self.server.startswith("https:")
+        self._proxy = None if found.proxy is not None else proxies.proxy_for(self.server)
 
     @property
     def tls_server_name(self) -> str | None:
         return self._user.get().context.tls_server_name if self._is_tls else None
+
+    @property
+    def proxy(self) -> HttpProxy | None:
+        return self._user.get().context.proxy or self._proxy
 
     def tls(self, *, is_anonymous: bool = False) -> ssl.SSLContext | None:
         if not self._is_tls:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from edge_sidecars.kubeapi.credentials import checked_token
 from edge_sidecars.kubeapi.exec_plugin import ExecSpec
+from edge_sidecars.runtime.cli.proxies import HttpProxy, http_proxy
 from edge_sidecars.runtime.cli.values import BadInput, url
 
 # Of the cluster, which plugins that want it get (client.authentication.k8s.io, ExecConfig.Cluster).
@@ -41,7 +42,8 @@ class FileOrInline:
 
 @dataclass(frozen=True)
 class KubeContext:
-    """One cluster as one user sees it. `authorization`: the header, where no file has its token."""
+    """One cluster as one user sees it. `authorization`: the header, where no file has its token.
+    `proxy`: None where none is named; the environment may name one."""
 
     name: str
     namespace: str | None
@@ -53,6 +55,7 @@ class KubeContext:
     authorization: str | None
     token_file: Path | None
     plugin: ExecSpec | None
+    proxy: HttpProxy | None
 
 
 def kubeconfig_paths(path: Path) -> tuple[Path, ...]:
@@ -186,7 +189,6 @@ class _Fields:
 
 
 def _context(name: str, namespace: str | None, cluster: _Fields, user: _Fields) -> KubeContext:
-    cluster.refuse(["proxy-url"], "name a --server that can be reached directly")
     user.refuse(["auth-provider"], "use an exec plugin, such as kubelogin for OIDC")
     user.refuse(
         ["as", "as-uid", "as-groups", "as-user-extra"],
@@ -219,7 +221,21 @@ def _context(name: str, namespace: str | None, cluster: _Fields, user: _Fields) 
         authorization=_authorization(user),
         token_file=user.path("tokenFile"),
         plugin=_plugin(user, cluster, server, authorities),
+        proxy=_proxy(cluster),
     )
+
+
+def _proxy(cluster: _Fields) -> HttpProxy | None:
+    value = cluster.text("proxy-url")
+    if value is None:
+        return None
+    try:
+        if "://" not in value:  # client-go takes no host alone here
+            shown = value.rpartition("@")[2]
+            raise BadInput(f"{shown!r:.80} has no scheme: write it like http://proxy.example:3128")
+        return http_proxy(value)
+    except BadInput as error:
+        raise ValueError(f"proxy-url of {cluster.owner}: {error}") from error
 
 
 def _authorization(user: _Fields) -> str | None:
@@ -278,6 +294,8 @@ def _cluster(cluster: _Fields, server: str, authorities: FileOrInline | None) ->
     fields: dict[str, object] = {"server": server}
     if name := cluster.text("tls-server-name"):
         fields["tls-server-name"] = name
+    if proxy := cluster.text("proxy-url"):
+        fields["proxy-url"] = proxy
     if cluster.switch("insecure-skip-tls-verify"):
         fields["insecure-skip-tls-verify"] = True
     if authorities is not None:

@@ -9,7 +9,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 from contextlib import closing
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 import aiohttp
@@ -46,19 +46,6 @@ GATHERED = 64 * 1024
 
 
 @dataclass(frozen=True)
-class ConnectProxy:
-    """Makes a tunnel to the API server (RFC 9110, 9.3.6); TLS passes through it as it is. `token`:
-    of its own, "" where it wants none."""
-
-    url: str
-    token: str = field(default="", repr=False)
-
-    @property
-    def headers(self) -> dict[str, str]:
-        return {"Proxy-Authorization": f"Bearer {self.token}"} if self.token else {}
-
-
-@dataclass(frozen=True)
 class Request:
     """`target`: path and query as they go over the wire, or the * of an OPTIONS. `headers`: the
     end-to-end ones; without Content-Length a streamed body is sent in chunks.
@@ -86,14 +73,19 @@ class Request:
         is_whole = self.body is None or isinstance(self.body, bytes)
         return self.connection == "upgrade" or not is_whole
 
-    def url(self, server: str) -> URL:
-        """`target` is not parsed as a part of a URL: a # in it is none of ours."""
+    def url(self, server: str, *, is_forwarded: bool = False) -> URL:
+        """`target` is not parsed as a part of a URL: a # in it is none of ours. `is_forwarded`: it
+        is sent whole, to a proxy; then * is a URL without a path (RFC 9112, 3.2.4)."""
         base = URL(server, encoded=True)
         path, _, query = self.target.partition("?")
+        if self.target == "*":
+            path = "" if is_forwarded else "*"
+        else:
+            path = base.raw_path.rstrip("/") + path
         return URL.build(
             scheme=base.scheme,
             authority=base.raw_authority,
-            path=self.target if self.target == "*" else base.raw_path.rstrip("/") + path,
+            path=path,
             query_string=query,
             encoded=True,
         )

@@ -27,6 +27,7 @@ import aiohttp
 from edge_sidecars.kubeapi.aiohttp_private import (
     Connect,
     ConnectionKey,
+    ProxiedConnector,
     ResponseHandler,
     abort,
 )
@@ -142,7 +143,7 @@ class BackgroundConnects:
     """An `aiohttp_private.ConnectionMaker`."""
 
     def __init__(self) -> None:
-        self.connector = aiohttp.TCPConnector(force_close=True, limit=0)
+        self.connector: aiohttp.TCPConnector = ProxiedConnector(force_close=True, limit=0)
         # Whether the last one took long.
         self.is_slow = False
         self._waiting: deque[tuple[ConnectionKey, _Waiter]] = deque()

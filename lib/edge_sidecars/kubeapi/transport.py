@@ -32,12 +32,12 @@ from edge_sidecars.kubeapi.messages import (
     PIECE,
     SAFE,
     Body,
-    ConnectProxy,
     Request,
     Response,
     paced,
 )
 from edge_sidecars.kubeapi.pool import MAX_AGE, BackgroundConnects, ConnectionPool
+from edge_sidecars.runtime.cli.proxies import HttpProxy
 
 # Seconds; shorter than servers, proxies and address translation keep an idle connection.
 POOLED_FOR = 10.0
@@ -53,6 +53,8 @@ MAX_HEADER = 1024 * 1024
 # Bytes that wait for their reader, at most twice as many; a TLS connection reads as many at once.
 READ_BUFFER = 256 * 1024
 UNAUTHORIZED = 401
+# RFC 9110, 15.5.8: of a proxy, never of a server.
+PROXY_UNAUTHORIZED = 407
 # What aiohttp would add on its own.
 _AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
@@ -66,8 +68,9 @@ class ApiTransport:
     of a request counts from when it has its connection, for which it waits as long at most, and
     its body is a part of it.
 
-    `proxy`: the CONNECT proxy through which a connection is made, if any; asked for each request,
-    and no connection is used again that was made another way than it says now.
+    `detour`: the proxy through which a connection is made instead of that of the credentials, if
+    any. Both are asked for each request, and no connection is used again that was made another way
+    than they say now.
     """
 
     def __init__(
@@ -80,10 +83,10 @@ class ApiTransport:
         max_idle: int = MAX_IDLE,
         max_age: float = MAX_AGE,
         background: BackgroundConnects | None = None,
-        proxy: Callable[[], ConnectProxy | None] = lambda: None,
+        detour: Callable[[], HttpProxy | None] = lambda: None,
     ) -> None:
         self._credentials = credentials
-        self._proxy = proxy
+        self._detour = detour
         self._user_agent = user_agent
         self._pooled_for = pooled_for
         self._silence = silence
@@ -102,6 +105,16 @@ class ApiTransport:
     @property
     def url(self) -> str:
         return self._credentials.server
+
+    @property
+    def proxy(self) -> HttpProxy | None:
+        """Through which the API server is reached, where no detour is taken."""
+        return self._credentials.proxy
+
+    @property
+    def is_forwarded(self) -> bool:
+        """What is sent is read by a proxy, which may answer in the server's place."""
+        return self.proxy is not None and self.url.startswith("http:")
 
     async def close(self) -> None:
         await self._own.close()
@@ -131,22 +144,25 @@ class ApiTransport:
     async def send(self, request: Request) -> AsyncIterator[Response]:
         """The response; what is not read of it when the block ends is given up. Raises
         `Unreachable`, `NotSent` where no connection came about."""
-        opening = _Opening(request, self.url, self._background)
+        proxy = self._detour() or self._credentials.proxy
+        is_forwarded = proxy is not None and self.url.startswith("http:")
+        opening = _Opening(request, self.url, self._background, proxy)
         is_own, is_callers = request.identity == "own", request.identity == "caller"
         if is_own:
             self._authorization = await opening.wait_for(self._credentials.authorization())
         pool = self._callers if is_callers else self._own
         tls = self._credentials.tls(is_anonymous=is_callers)
-        proxy = self._proxy()
         key = tls, None if is_callers else self._authorization, proxy
         headers = self._headers(request, self._authorization)
+        if proxy is not None and is_forwarded:
+            headers.update(proxy.headers)
         async with pool.channel(key, idle=_max_idle(request)) as channel:
             connector = channel.connector
             connector.is_patient = request.is_streamed
             send = partial(
                 channel.session.request,
                 request.method,
-                request.url(self.url),
+                request.url(self.url, is_forwarded=is_forwarded),
                 headers=headers,
                 data=opening.paced(request.body),
                 ssl=tls or True,
@@ -155,11 +171,13 @@ class ApiTransport:
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=None, connect=request.connect_timeout),
                 proxy=None if proxy is None else proxy.url,
-                proxy_headers=None if proxy is None else proxy.headers,
+                proxy_headers=None if proxy is None or is_forwarded else proxy.headers,
             )
             self._openings.add(opening)
             try:
                 async with await opening.until_head(connector, send) as response:
+                    if is_forwarded and response.status == PROXY_UNAUTHORIZED:
+                        raise opening.refused(response.status, response.reason)
                     if is_own and response.status == UNAUTHORIZED:
                         self._credentials.refused()
                     yield Response(response, connector, self.url, deadline=opening.deadline)
@@ -230,9 +248,16 @@ def _max_idle(request: Request) -> float:
 class _Opening:
     """The time until the head of a response, and what a failure in it means."""
 
-    def __init__(self, request: Request, url: str, background: BackgroundConnects | None) -> None:
+    def __init__(
+        self,
+        request: Request,
+        url: str,
+        background: BackgroundConnects | None,
+        proxy: HttpProxy | None,
+    ) -> None:
         self._seconds = request.header_timeout
         self._url = url
+        self._proxy = proxy
         self._restarts = background is not None
         self._is_connected = False
         self._is_aborted = False
@@ -268,6 +293,15 @@ class _Opening:
         read_at_once(response)
         return response
 
+    def refused(self, status: int, reason: str | None) -> ProxyRefused:
+        """The proxy's own answer."""
+        proxy = "" if self._proxy is None else self._proxy.url
+        said = f"{status} {reason or ''}".strip()
+        remedy = ""
+        if status == PROXY_UNAUTHORIZED:
+            remedy = "; give it user and password, as http://user:password@host:port"
+        return ProxyRefused(f"the proxy {proxy} refuses {self._url}: {said}{remedy}", status)
+
     def abort(self) -> None:
         self._reschedule(asyncio.get_running_loop().time())
         self._is_aborted = True
@@ -297,7 +331,7 @@ class _Opening:
             self._timeout.reschedule(deadline)
 
     def _late(self) -> Unreachable:
-        late = f"no answer from {self._url} within {self._seconds:g}s"
+        late = f"no answer from {self._url} within {self._seconds:g}s{self._through}"
         if self._is_aborted:
             late = "the link was cut"
         elif self._restarts and not self._is_connected:
@@ -305,14 +339,18 @@ class _Opening:
         return Unreachable(late) if self._is_connected else NotSent(late)
 
     def _failure(self, error: BaseException, *, is_reused: bool) -> Unreachable:
-        message = describe(error)
         cause = error.__cause__ if isinstance(error, Unreachable) else error
         if isinstance(cause, aiohttp.ClientHttpProxyError):
-            refused = f"the proxy made no tunnel: {cause.status} {cause.message}"
-            return ProxyRefused(refused, cause.status)
+            return self.refused(cause.status, cause.message)
+        message = f"{describe(error)}{self._through}"
         if not self._is_connected:
             return NotSent(message)
         is_end = isinstance(cause, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError)
         if is_end and is_reused and not self._is_aborted:
             return StaleConnection(message)
         return Unreachable(message)
+
+    @property
+    def _through(self) -> str:
+        """Behind a message: nobody sees from it alone that it may be the proxy which fails."""
+        return "" if self._proxy is None else f" (through the proxy {self._proxy.url})"

@@ -19,6 +19,7 @@ from edge_sidecars.runtime.cli.options import (
     option_values,
     setting,
 )
+from edge_sidecars.runtime.cli.proxies import NO_PROXIES, ProxyVariables, proxy_variables
 from edge_sidecars.runtime.cli.values import (
     Address,
     BadInput,
@@ -108,6 +109,7 @@ class ControllerConfig:
     )
     log_format: str = log_format_option(group="logs")
     log_level: str = log_level_option()
+    proxies: ProxyVariables = NO_PROXIES
 
     def __post_init__(self) -> None:
         if self.request_timeout < MIN_REQUEST_TIMEOUT:
@@ -138,4 +140,4 @@ def load(arguments: Sequence[str], environ: Mapping[str, str]) -> ControllerConf
         values = option_values(ControllerConfig, options)
         if values["server"] is None and values["kubeconfig"] is None:
             values["server"] = api_server(environ, remedy="name a --kubeconfig or a --server")
-        return ControllerConfig(**values)
+        return ControllerConfig(**values, proxies=proxy_variables(environ))

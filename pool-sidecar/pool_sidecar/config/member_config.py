@@ -17,6 +17,7 @@ from edge_sidecars.runtime.cli.options import (
     option_values,
     setting,
 )
+from edge_sidecars.runtime.cli.proxies import NO_PROXIES, ProxyVariables, proxy_variables
 from edge_sidecars.runtime.cli.values import (
     Address,
     BadInput,
@@ -140,6 +141,7 @@ class MemberConfig:
     )
     log_format: str = log_format_option(group="logs")
     log_level: str = log_level_option()
+    proxies: ProxyVariables = NO_PROXIES
     # Where pods find the API server: host and port, by which a relay in this pod calls it.
     in_cluster: tuple[tuple[str, str], ...] = ()
 
@@ -219,7 +221,9 @@ def load(arguments: Sequence[str], environ: Mapping[str, str]) -> MemberConfig:
     options = Options(given, environ, prefix=PREFIX, others=others)
     with options.naming_variables():
         values = option_values(MemberConfig, options)
-        config = MemberConfig(**values, in_cluster=_in_cluster(environ))
+        config = MemberConfig(
+            **values, proxies=proxy_variables(environ), in_cluster=_in_cluster(environ)
+        )
         told = next(options.among(*_LENDING), None)
         if told is not None and not config.lend:
             raise BadInput(f"{told}: with --lend false nothing is lent: drop one")

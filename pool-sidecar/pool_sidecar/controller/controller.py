@@ -88,6 +88,7 @@ class Controller:
             extra=fields(
                 pool_label=self.pool_label,
                 server=self._api.url,
+                proxy="none" if self._api.proxy is None else self._api.proxy.url,
                 elector=self._elector,
                 listen=listen,
             ),

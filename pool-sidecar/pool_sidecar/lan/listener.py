@@ -11,18 +11,20 @@ import asyncio
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import Any, Final, Protocol
 
 from edge_sidecars.kubeapi.aiohttp_private import abort
+from edge_sidecars.runtime.cli.proxies import HttpProxy
 from edge_sidecars.runtime.cli.values import BadInput, describe_failure
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger, sparing
 from pool_sidecar.core.budget import Budget, Limits, Rate
 from pool_sidecar.core.members import Directory, Peer
 from pool_sidecar.lan.certificate import Certificate
+from pool_sidecar.lan.cloud_dial import NoTunnel, dial
 from pool_sidecar.lan.http_head import MAX_HEAD, BadHead, Head, answer, read_head, refusal
 from pool_sidecar.lan.relay_reader import RELAY, RelayRead
 from pool_sidecar.lan.tls import listener_context
@@ -75,7 +77,7 @@ class Lender(Protocol):
 
 class LanListener:
     """`server`, `relay`: host and port of the API server and of the relay's pool listener, to which
-    tunnels lead."""
+    tunnels lead; `proxy`: through which this node reaches the first, if any."""
 
     def __init__(
         self,
@@ -85,8 +87,10 @@ class LanListener:
         *,
         server: tuple[str, int],
         relay: tuple[str, int],
+        proxy: Callable[[], HttpProxy | None] = lambda: None,
     ) -> None:
         self._lender = lender
+        self._proxy = proxy
         self._own = own
         self._server = server
         self._relay = relay
@@ -335,9 +339,11 @@ class LanListener:
     async def _lend(self, stream: Stream, name: str) -> None:
         try:
             async with asyncio.timeout(DIAL):
-                cloud = Stream(*await asyncio.open_connection(*self._server))
-        except (OSError, TimeoutError):
+                cloud = await dial(self._server, self._proxy())
+        except (OSError, TimeoutError) as error:
             why = "the API server is out of reach"
+            if isinstance(error, NoTunnel) and sparing.allows("proxy"):
+                logger.warning("no connection through the proxy", extra=fields(why=error))
             stream.writer.write(refusal(HTTPStatus.SERVICE_UNAVAILABLE, why))
             return
         if self._peer(stream) is None or not self._lender.lends(boottime()):

@@ -4,7 +4,8 @@ lent one. The same TLS from end to end in both cases.
 
 from typing import Any, Final
 
-from edge_sidecars.kubeapi import ApiClient, ConnectProxy, Credentials
+from edge_sidecars.kubeapi import ApiClient, Credentials
+from edge_sidecars.runtime.cli.proxies import HttpProxy
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.process import VERSION
 from pool_sidecar.core.pool_member import Link
@@ -26,12 +27,17 @@ class Cloud:
             user_agent=f"pool-sidecar/{VERSION} ({member.config.node})",
             pooled_for=POOLED_FOR,
             max_body=LONGEST,
-            proxy=self._proxy,
+            detour=self._detour,
         )
 
     @property
     def url(self) -> str:
         return self._api.url
+
+    @property
+    def proxy(self) -> HttpProxy | None:
+        """Of the own link."""
+        return self._api.proxy
 
     @property
     def is_there(self) -> bool:
@@ -49,8 +55,8 @@ class Cloud:
             method, path, timeout=TIMEOUT, body=body, content_type=content_type, pooled=True
         )
 
-    def _proxy(self) -> ConnectProxy | None:
+    def _detour(self) -> HttpProxy | None:
         proxy = self._member.proxy
         if proxy.bound is None or self._member.pool.link(boottime()) is not Link.LENT:
             return None
-        return ConnectProxy(f"http://{proxy.bound}", proxy.own_token)
+        return HttpProxy(f"http://{proxy.bound}", f"Bearer {proxy.own_token}")

@@ -6,11 +6,12 @@ Guarantee: whoever asks is answered as of now (N8).
 
 import asyncio
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from edge_sidecars.kubeapi import Credentials
 from edge_sidecars.kubeapi.credentials import WatchedFiles
+from edge_sidecars.runtime.cli.proxies import HttpProxy
 from edge_sidecars.runtime.cli.values import BadInput
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
@@ -41,8 +42,9 @@ class Member:
         token: WatchedFiles[str],
         *,
         server: tuple[str, int],
+        proxy: Callable[[], HttpProxy | None] = lambda: None,
     ) -> None:
-        """`token`: of the loopback ports; one that was usable."""
+        """`token`: of the loopback ports; one that was usable. `proxy`: as for `LanListener`."""
         self.config = config
         self.own = own
         self.pool = Pool(config.node, lends=config.lend)
@@ -55,6 +57,7 @@ class Member:
             config.limits,
             server=server,
             relay=(config.relay_pool.host, config.relay_pool.port),
+            proxy=proxy,
         )
         servers = {(server[0], str(server[1])), *config.in_cluster}
         self.proxy = LocalProxy(

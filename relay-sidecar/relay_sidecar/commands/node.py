@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from edge_sidecars.runtime.cli.options import named
 from edge_sidecars.runtime.cli.parser import Parser, checked
+from edge_sidecars.runtime.cli.proxies import proxy_variables
 from edge_sidecars.runtime.cli.startup import missing_extra
 from edge_sidecars.runtime.cli.values import BadInput, address, seconds, url
 from relay_sidecar.config import DEFAULT_LISTEN, DEFAULT_STATUS_LISTEN
@@ -41,6 +42,7 @@ INSTALL_TIMEOUT: Final = 100.0
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
     try:
         given = _parser().parse_args(arguments)
+        given.proxies = proxy_variables(environ)
         work: Callable[[argparse.Namespace], int | None] = given.work
         return work(given) or 0
     except BadInput as error:
@@ -317,7 +319,12 @@ def _ipam_gc(given: argparse.Namespace) -> None:
     from relay_sidecar.node.ipam_gc import collect
 
     named("max_age", seconds, given.max_age)
-    collect(given.kubeconfig, state_dir=given.data_dir / cni.STATE, max_age=given.max_age)
+    collect(
+        given.kubeconfig,
+        state_dir=given.data_dir / cni.STATE,
+        max_age=given.max_age,
+        proxies=given.proxies,
+    )
 
 
 # ── what only looks ──
@@ -356,4 +363,5 @@ def _places(given: argparse.Namespace) -> "Places":
         status_url=given.url or status_url_of(ROOT),
         cni_folder=getattr(given, "cni_conf_dir", cni.CONFIGURATIONS),
         sticky_ipam=getattr(given, "sticky_ipam", cni.BINARY),
+        proxies=given.proxies,
     )

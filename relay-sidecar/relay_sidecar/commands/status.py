@@ -37,16 +37,18 @@ def table(told: Mapping[str, Any]) -> str:
 def link_line(link: Mapping[str, Any]) -> str:
     if link["server"] is None:
         return "none: this relay is the origin"
+    # A relay of an earlier version names none.
+    through = f" through the proxy {link['proxy']}" if link.get("proxy") else ""
+    server = f"{link['server']}{through}"
     if link["state"] == "unauthorized":
-        return f"up, but the relay's credentials are refused (401), to {link['server']}"
+        return f"up, but the relay's credentials are refused (401), to {server}"
     if link["isUp"]:
-        # A relay of an earlier version names none.
         via = f" via {link['via']}" if link.get("via") else ""
-        return f"up{via}, to {link['server']}"
+        return f"up{via}, to {server}"
     since = "" if link["downSeconds"] is None else f" for {age(link['downSeconds'])}"
     if link["state"] == "relayed":
-        return f"down{since}, to {link['server']}, a relay that is cut off itself"
-    return f"down{since}, to {link['server']}"
+        return f"down{since}, to {server}, a relay that is cut off itself"
+    return f"down{since}, to {server}"
 
 
 def _row(stream: Mapping[str, Any]) -> tuple[str, ...]:

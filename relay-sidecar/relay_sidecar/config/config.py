@@ -28,6 +28,7 @@ from edge_sidecars.runtime.cli.options import (
     pod_namespace,
     setting,
 )
+from edge_sidecars.runtime.cli.proxies import NO_PROXIES, ProxyVariables, proxy_variables
 from edge_sidecars.runtime.cli.values import (
     Address,
     BadInput,
@@ -272,6 +273,7 @@ class Config:
     log_level: str = log_level_option()
     namespace: str  # the pod's own, "" where unknown
     otlp_endpoint: str | None
+    proxies: ProxyVariables = NO_PROXIES
 
     def __post_init__(self) -> None:
         self._check_limits()
@@ -470,6 +472,7 @@ def _config(options: Options, environ: Mapping[str, str]) -> Config:
         **values,
         namespace=pod_namespace(environ, values["service_account_dir"]),
         otlp_endpoint=environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None,
+        proxies=proxy_variables(environ),
     )
 
 

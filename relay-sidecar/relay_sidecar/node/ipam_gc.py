@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from edge_sidecars.kubeapi import Unreachable
+from edge_sidecars.runtime.cli.proxies import NO_PROXIES, ProxyVariables
 from edge_sidecars.runtime.cli.values import BadInput
 from relay_sidecar.node.identity import context_of, identity_of
 from relay_sidecar.node.installer.cni import BINARY
@@ -22,11 +23,17 @@ STATIC_UID: Final = "kubernetes.io/config.hash"
 
 
 def collect(
-    kubeconfig: Path, *, state_dir: Path, max_age: str = "0s", binary: Path = BINARY
+    kubeconfig: Path,
+    *,
+    state_dir: Path,
+    max_age: str = "0s",
+    binary: Path = BINARY,
+    proxies: ProxyVariables = NO_PROXIES,
 ) -> None:
     """Raises `BadInput`."""
     node = node_of(identity_of(context_of(kubeconfig), kubeconfig).user)
-    uids = asyncio.run(_present(KubeletApi(kubeconfig, command="ipam-gc"), node))
+    api = KubeletApi(kubeconfig, command="ipam-gc", proxies=proxies)
+    uids = asyncio.run(_present(api, node))
     command = [str(binary), "gc", f"--state-dir={state_dir}", f"--max-age={max_age}"]
     command += [] if uids is None else ["--present=-"]
     try:

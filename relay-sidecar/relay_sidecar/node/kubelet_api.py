@@ -13,6 +13,7 @@ import msgspec
 
 from edge_sidecars.kubeapi import ApiTransport, Request, UnusableCredentials
 from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
+from edge_sidecars.runtime.cli.proxies import ProxyVariables
 from edge_sidecars.runtime.cli.values import BadInput
 
 # Seconds.
@@ -43,9 +44,9 @@ class NodeAnswer:
 class KubeletApi:
     """`command`: who asks, for the API server's log. Raises `BadInput` naming the file."""
 
-    def __init__(self, kubeconfig: Path, *, command: str) -> None:
+    def __init__(self, kubeconfig: Path, *, command: str, proxies: ProxyVariables) -> None:
         try:
-            self._credentials = Kubeconfig(kubeconfig)
+            self._credentials = Kubeconfig(kubeconfig, proxies=proxies)
         except UnusableCredentials as error:
             raise BadInput(str(error)) from error
         self._command = command

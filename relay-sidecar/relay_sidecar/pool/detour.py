@@ -15,8 +15,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, Never
 
-from edge_sidecars.kubeapi import ConnectProxy
 from edge_sidecars.kubeapi.credentials import WatchedFiles
+from edge_sidecars.runtime.cli.proxies import HttpProxy
 from edge_sidecars.runtime.cli.values import Address
 from edge_sidecars.runtime.clock import boottime, is_set
 from edge_sidecars.runtime.log import fields, logger
@@ -34,11 +34,11 @@ class NeighbourProxy:
         self._url = f"http://{connect}"
         self._token = token
 
-    def __call__(self) -> ConnectProxy | None:
+    def __call__(self) -> HttpProxy | None:
         if not self.sources.via(boottime()):
             return None
         try:
-            return ConnectProxy(self._url, self._token.get())
+            return HttpProxy(self._url, f"Bearer {self._token.get()}")
         except (OSError, ValueError):
             # Never read: then no line could be asked for either.
             return None

@@ -71,13 +71,14 @@ class Outage:
 @dataclass(frozen=True, kw_only=True)
 class UpstreamLinkStatus:
     """To upstream; `server` None where the relay is the origin. `down_for` in seconds, None while
-    it is up, or not known yet. `outages` that are over, the newest last. `via`: the neighbour over
-    which it is reached, "" for none; `is_own_up`: whether it is reached without one, None: as
-    `is_up`."""
+    it is up, or not known yet. `proxy`: through which it is reached, "" for none. `outages` that
+    are over, the newest last. `via`: the neighbour over which it is reached, "" for none;
+    `is_own_up`: whether it is reached without one, None: as `is_up`."""
 
     server: str | None
     state: LinkState
     down_for: float | None
+    proxy: str = ""
     outages: Sequence[Outage] = ()
     via: str = ""
     is_own_up: bool | None = None
@@ -98,11 +99,16 @@ class UpstreamLinkStatus:
             case "relayed":
                 return f"{self.server} is a relay that is cut off from its own upstream"
             case "down":
-                return f"{self.server} is out of reach"
+                return f"{self.server} is out of reach{self._through}"
+
+    @property
+    def _through(self) -> str:
+        return f" through the proxy {self.proxy}" if self.proxy and not self.via else ""
 
     def document(self) -> dict[str, Any]:
         return {
             "server": self.server,
+            "proxy": self.proxy or None,
             "isUp": self.is_up,
             "state": self.state,
             "via": self.via or None,

@@ -46,8 +46,9 @@ class LinkProbe:
         self._transport = transport
         self.link = link
         self._is_logged = is_logged
-        # Behind a path there is a gateway.
-        self._probing = ProbeRequests(may_be_brief=URL(transport.url).path == "/")
+        # Behind a path there is a gateway; a proxy that forwards may answer OPTIONS * itself.
+        is_plain = URL(transport.url).path == "/" and not transport.is_forwarded
+        self._probing = ProbeRequests(may_be_brief=is_plain)
         self._told_state: LinkState | None = None
         # Upstream answers the relay's own credentials with 401.
         self._is_unauthorized = False
@@ -186,7 +187,7 @@ class LinkProbe:
             return LinkEvidence.TIMED_OUT
         except ProxyRefused as error:
             if sparing.allows("detour"):
-                logger.warning("no connection over a neighbour", extra=fields(why=error))
+                logger.warning("no connection through the proxy", extra=fields(why=error))
             return evidence_of(error)
         except Unreachable as error:
             return evidence_of(error)

@@ -200,7 +200,7 @@ class Relay:
             secrets, saved = unseal(config, config.keep_secrets, journal, saved)
         pool = _node_pool(config, stack)
         connect = partial(upstream_transport, config, credentials, stack)
-        transport = connect() if pool is None else connect(proxy=pool.proxy)
+        transport = connect() if pool is None else connect(detour=pool.proxy)
         verdict = PersistedVerdict(journal, saved.kept.get(persisted_verdict.SPACE, {}))
         probe = LinkProbe(transport, upstream_link(config, was_down=verdict.was_down))
         probe.on_change.append(verdict.link)
@@ -271,8 +271,10 @@ class Relay:
     def _link_status(self) -> UpstreamLinkStatus:
         probe = self._probe
         detour = None if self._pool is None else self._pool[1]
+        proxy = self._transport.proxy
         return UpstreamLinkStatus(
             server=self._transport.url,
+            proxy="" if proxy is None else proxy.url,
             state=probe.state,
             down_for=probe.down_for,
             outages=probe.outages,

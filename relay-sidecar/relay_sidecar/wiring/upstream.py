@@ -8,9 +8,9 @@ from edge_sidecars.kubeapi import (
     POOLED_FOR,
     SILENCE,
     ApiTransport,
-    ConnectProxy,
     Credentials,
 )
+from edge_sidecars.runtime.cli.proxies import HttpProxy
 from edge_sidecars.runtime.process import VERSION
 from relay_sidecar.config.config import Config
 from relay_sidecar.core.link import UpstreamLink
@@ -44,7 +44,7 @@ def upstream_transport(
     credentials: Credentials,
     stack: AsyncExitStack,
     *,
-    proxy: Callable[[], ConnectProxy | None] = lambda: None,
+    detour: Callable[[], HttpProxy | None] = lambda: None,
 ) -> ApiTransport:
     at_rest = config.probe_interval
     transport = ApiTransport(
@@ -53,7 +53,7 @@ def upstream_transport(
         pooled_for=max(KEPT_INTERVALS * at_rest, POOLED_FOR),
         silence=max(SILENT_INTERVALS * at_rest, SILENCE),
         max_age=max(USED_INTERVALS * at_rest, MAX_AGE),
-        proxy=proxy,
+        detour=detour,
     )
     stack.push_async_callback(transport.close)
     return transport

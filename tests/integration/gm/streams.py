@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import grpc.aio
 import uvloop
 
+from edge_sidecars.runtime.cli.proxies import NO_PROXIES, ProxyVariables
 from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
 from edge_sidecars.sedna_api.core.messages import Ack, ReportRefused
 from edge_sidecars.sedna_api.core.report import Report
@@ -211,6 +212,7 @@ async def running_lc(
     node: str = "edge-a",
     tls: ClientTls | None = None,
     token_file: Path | None = None,
+    proxies: ProxyVariables = NO_PROXIES,
 ) -> AsyncIterator[Lc]:
     async with open_store(directory) as store:
         link = StreamLink(
@@ -221,6 +223,7 @@ async def running_lc(
             redial_cap=2.0,
             tls=tls,
             token_file=token_file,
+            proxies=proxies,
         )
         running = asyncio.create_task(link.run())
         try:

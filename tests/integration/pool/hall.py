@@ -28,30 +28,33 @@ def until(condition: Callable[[], bool], *, what: str, timeout: float = TIMEOUT)
 
 
 @contextmanager
-def hall(plane: ControlPlane, folder: Path) -> Iterator[Nodes]:
-    """All see each other alive when it begins."""
+def hall(
+    plane: ControlPlane, folder: Path, *, prepare: Callable[[PoolNode], None] = lambda node: None
+) -> Iterator[Nodes]:
+    """All see each other alive when it begins. `prepare` is called with each before it starts."""
     port = Reservation()
     with ExitStack() as stack:
         stack.callback(port.release)
         stack.enter_context(PoolControllerPod(plane, folder)).wait_leading()
         found = {
-            name: stack.enter_context(
-                PoolNode(
-                    plane,
-                    name,
-                    address=f"127.0.77.{number}",
-                    lan_port=port.port,
-                    folder=folder,
-                    labels={DEFAULT_POOL_LABEL: "hall"},
-                    flags=[
-                        f"--lend-connections={LENT_CONNECTIONS}",
-                        # Nobody listens there, and none of them may lead.
-                        f"--elector=http://{LOOPBACK}:9",
-                    ],
-                )
+            name: PoolNode(
+                plane,
+                name,
+                address=f"127.0.77.{number}",
+                lan_port=port.port,
+                folder=folder,
+                labels={DEFAULT_POOL_LABEL: "hall"},
+                flags=[
+                    f"--lend-connections={LENT_CONNECTIONS}",
+                    # Nobody listens there, and none of them may lead.
+                    f"--elector=http://{LOOPBACK}:9",
+                ],
             )
             for number, name in enumerate(NAMES, 1)
         }
+        for node in found.values():
+            prepare(node)
+            stack.enter_context(node)
         until(lambda: all(_sees_all(it) for it in found.values()), what="all see all alive")
         yield found
         for node in found.values():

@@ -124,7 +124,7 @@ class ControlPlane:
             [
                 programs["kube-apiserver"],
                 *apiserver_flags(self.folder, host, self.port, self._etcd_port),
-                *(flags_with_nodes(self.folder) if has_nodes else flags_without_nodes()),
+                *(flags_with_nodes(self.folder, host) if has_nodes else flags_without_nodes()),
                 *(f"--feature-gates={it if '=' in it else f'{it}=true'}" for it in features),
                 *(f"--runtime-config={api}=true" for api in apis),
                 *(f"--disable-admission-plugins={it}" for it in without_plugins),

@@ -59,21 +59,25 @@ def apiserver_flags(folder: Path, host: str, port: int, etcd_port: int) -> Seque
     ]
 
 
+# Pods reach no loopback address, hence the API server refuses to publish its own: it ends.
+_UNPUBLISHED = "--endpoint-reconciler-type=none"
+
+
 def flags_without_nodes() -> Sequence[str]:
     """On top of `apiserver_flags`."""
     return [
         "--authorization-mode=RBAC",
         # Else a token that looks like a pod's lives for a year, whatever was asked for.
         "--service-account-extend-token-expiration=false",
-        # Pods reach no loopback address, hence the API server would refuse to publish its own.
-        "--endpoint-reconciler-type=none",
+        _UNPUBLISHED,
     ]
 
 
-def flags_with_nodes(folder: Path) -> Sequence[str]:
+def flags_with_nodes(folder: Path, host: str) -> Sequence[str]:
     """On top of `apiserver_flags`, as kubeadm has them: what nodes are held to, how the API server
     asks kubelets, and pods find it."""
     return [
+        *([_UNPUBLISHED] if host == LOOPBACK else []),
         "--authorization-mode=Node,RBAC",
         "--enable-admission-plugins=NodeRestriction",
         f"--kubelet-client-certificate={folder / 'kubelet-client.crt'}",

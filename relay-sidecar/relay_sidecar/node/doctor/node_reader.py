@@ -14,6 +14,7 @@ import msgspec
 
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.kubeapi.kubeconfig_file import KubeContext
+from edge_sidecars.runtime.cli.proxies import NO_PROXIES, ProxyVariables
 from edge_sidecars.runtime.cli.status_command import StatusDocument, connection_to
 from edge_sidecars.runtime.cli.values import Address, BadInput, address
 from relay_sidecar.config import DEFAULT_LISTEN, DEFAULT_STATUS_LISTEN
@@ -50,6 +51,7 @@ class Places:
     status_url: str
     cni_folder: Path
     sticky_ipam: Path
+    proxies: ProxyVariables = NO_PROXIES
 
     @property
     def installation(self) -> Installation:
@@ -87,7 +89,7 @@ def collect(places: Places) -> Facts:
     context = context_of(places.kubeconfig)
     own = identity_of(context, places.kubeconfig)
     relay = _relay(status_of(places.status_url))
-    api = KubeletApi(places.kubeconfig, command="doctor")
+    api = KubeletApi(places.kubeconfig, command="doctor", proxies=places.proxies)
     asked = asyncio.run(_asked(api, node=node_of(own.user)))
     return Facts(
         now=time.time(),

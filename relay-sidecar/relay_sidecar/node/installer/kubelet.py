@@ -40,6 +40,11 @@ def read_upstream(kubeconfig: Path, *, listen: Address, relative_to: Path) -> Up
             f"{named} leads to {found.server}, the relay itself: name one that leads to the API "
             "server"
         )
+    if found.proxy is not None:
+        raise BadInput(
+            f"{named} has the proxy-url {found.proxy.url}, by which kubelet would look for the "
+            "relay too: remove it there, and give the relay's unit HTTPS_PROXY by `systemctl edit`"
+        )
     if authorities is None or not found.server.startswith("https:"):
         raise BadInput(f"{named}: no https server with a certificate-authority")
     if found.pair is None or any(source.path is None for source in found.pair):

@@ -12,12 +12,12 @@ import uvloop
 
 from edge_sidecars.kubeapi import (
     ApiTransport,
-    ConnectProxy,
     NotSent,
     ProxyRefused,
     Request,
     Unreachable,
 )
+from edge_sidecars.runtime.cli.proxies import HttpProxy
 from tests.integration.lib.kubeapi.sending import Tls, answer_all, ask, tls_server, until
 from tests.integration.lib.kubeapi.test_request_upgrades import SWITCHING, Received, upgrading
 from tools.harness.pods.wire.raw_server import Connection, RawServer
@@ -56,19 +56,19 @@ def _copy(far: socket.socket, near: Connection) -> None:
 
 def test_a_request_goes_through_the_proxy_and_its_bytes_are_tls(tmp_path: Path) -> None:
     heads: list[bytes] = []
-    way: list[ConnectProxy | None] = [None]
+    way: list[HttpProxy | None] = [None]
 
     async def work(url: str, proxy: RawServer, server: RawServer) -> None:
-        api = ApiTransport(Tls(url, tmp_path / "ca.crt"), user_agent="test", proxy=lambda: way[0])
+        api = ApiTransport(Tls(url, tmp_path / "ca.crt"), user_agent="test", detour=lambda: way[0])
         try:
-            way[0] = ConnectProxy(proxy.url, TOKEN)
+            way[0] = HttpProxy(proxy.url, f"Bearer {TOKEN}")
             assert await ask(api) == b"whole"
             assert await ask(api) == b"whole"
             assert proxy.connections == 1, "it is kept"
             way[0] = None
             assert await ask(api) == b"whole"
             assert (proxy.connections, server.connections) == (1, 2), "the direct way is another"
-            way[0] = ConnectProxy(proxy.url, "wrong")
+            way[0] = HttpProxy(proxy.url, "Bearer wrong")
             with pytest.raises(ProxyRefused, match="407") as refused:
                 await ask(api)
             assert not refused.value.is_full
@@ -100,8 +100,8 @@ def test_a_proxy_that_has_no_connection_left_does_not_end_those_that_it_gave(
                 far.sendall(chunk)
 
     async def work(url: str, proxy: RawServer) -> None:
-        way = ConnectProxy(proxy.url)
-        api = ApiTransport(Tls(url, tmp_path / "ca.crt"), user_agent="test", proxy=lambda: way)
+        way = HttpProxy(proxy.url)
+        api = ApiTransport(Tls(url, tmp_path / "ca.crt"), user_agent="test", detour=lambda: way)
         try:
             assert await ask(api) == b"whole"
             full.set()
@@ -129,8 +129,8 @@ def test_a_connection_through_the_proxy_can_be_upgraded(
         connection.send(b" and late")
 
     async def work(url: str, proxy: RawServer) -> None:
-        way = ConnectProxy(proxy.url, TOKEN)
-        api = ApiTransport(Tls(url, tmp_path / "ca.crt"), user_agent="test", proxy=lambda: way)
+        way = HttpProxy(proxy.url, f"Bearer {TOKEN}")
+        api = ApiTransport(Tls(url, tmp_path / "ca.crt"), user_agent="test", detour=lambda: way)
         try:
             async with api.send(upgrading("POST")) as answer:
                 assert answer.status == 101
@@ -148,7 +148,7 @@ def test_a_connection_through_the_proxy_can_be_upgraded(
 
 
 def test_the_token_is_not_in_what_is_logged_of_a_proxy() -> None:
-    assert TOKEN not in repr(ConnectProxy("http://127.0.0.1:1", TOKEN))
+    assert TOKEN not in repr(HttpProxy("http://127.0.0.1:1", f"Bearer {TOKEN}"))
 
 
 def test_without_the_proxy_nothing_is_sent(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_without_the_proxy_nothing_is_sent(tmp_path: Path) -> None:
         api = ApiTransport(
             Tls("https://127.0.0.1:1", tmp_path / "ca.crt"),
             user_agent="test",
-            proxy=lambda: ConnectProxy("http://127.0.0.1:1"),
+            detour=lambda: HttpProxy("http://127.0.0.1:1"),
         )
         try:
             with pytest.raises(Unreachable) as refused:

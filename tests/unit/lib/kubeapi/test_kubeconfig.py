@@ -143,7 +143,9 @@ def test_a_server_may_be_believed_unseen(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("cluster", "user", "told"),
     [
-        ({"proxy-url": "http://p"}, {}, "proxy-url of cluster a is not supported"),
+        ({"proxy-url": "socks5://p:1080"}, {}, "proxy-url of cluster a: 'socks5://p:1080': only"),
+        ({"proxy-url": "p:3128"}, {}, "proxy-url of cluster a: 'p:3128' has no scheme"),
+        ({"proxy-url": "http://u:secret@"}, {}, "proxy-url of cluster a: 'http://' is no URL"),
         ({"insecure-skip-tls-verify": True, "certificate-authority": "x"}, {}, "drop one"),
         ({"insecure-skip-tls-verify": "yes"}, {}, "neither true nor false"),
         ({"server": 5}, {}, "server of cluster a is not text"),
