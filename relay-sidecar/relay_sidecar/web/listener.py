@@ -31,12 +31,8 @@ _OPTIONS = ListenerOptions(
     shutdown_grace=1.0,
     # A client that left is not waited for: what was asked for it upstream ends, too.
     ends_with_client=True,
-    http={
-        "keepalive_timeout": KEPT_FOR,
-        "max_line_size": MAX_HEADER,
-        "max_field_size": MAX_HEADER,
-        "auto_decompress": False,
-    },
+    max_head=MAX_HEADER,
+    http={"keepalive_timeout": KEPT_FOR, "auto_decompress": False},
 )
 
 

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from edge_sidecars.runtime.web import aiohttp_web as web
+from edge_sidecars.runtime.web.intake import Intake, IntakeConnection
 
 # Seconds in which an answer begins or goes on; what a client that left has asked for lasts as long.
 PATIENCE = 2.0
@@ -27,21 +28,15 @@ HANDSHAKE_TIMEOUT = 10.0
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
-class Connection(web.RequestHandler):
+class Connection(IntakeConnection):
     # Whether what is streamed comes often enough to find out that a client has left.
     is_lively = False
-    _last_body: Any = None
     _until = 0.0
     _sent = 0
 
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self._messages:
-            self._last_body = self._messages[-1][1]
-
     def eof_received(self) -> bool | None:  # type: ignore[override]
         """Whether the connection is to stay open for what is still to be sent."""
-        is_whole = self._last_body is not None and self._last_body.is_eof()
+        is_whole = self._last_body is not None and self._last_body.is_eof() and not self._is_over
         if self.ssl_context is not None or self._upgraded or not is_whole or self._is_idle:
             return None
         self._until = self._loop.time() + PATIENCE
@@ -84,8 +79,11 @@ class Connection(web.RequestHandler):
 
 
 class ConnectionLimit(web.Server):
-    def __init__(self, handler: Handler, *, handler_cancellation: bool, **options: Any) -> None:
+    def __init__(
+        self, handler: Handler, *, intake: Intake, handler_cancellation: bool, **options: Any
+    ) -> None:
         super().__init__(handler, handler_cancellation=handler_cancellation, **options)
+        self._intake = intake
         self._made = 0
         self._expected: dict[web.RequestHandler, float] = {}
 
@@ -101,7 +99,7 @@ class ConnectionLimit(web.Server):
         return made + len(self._expected)
 
     def __call__(self) -> web.RequestHandler:
-        handler = Connection(self, loop=self._loop, **self._kwargs)
+        handler = Connection(self, intake=self._intake, loop=self._loop, **self._kwargs)
         self._expected[handler] = asyncio.get_running_loop().time()
         return handler
 

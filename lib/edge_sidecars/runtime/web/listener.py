@@ -22,7 +22,13 @@ from aiohttp.http import HttpProcessingError
 
 from edge_sidecars.runtime.cli.values import Address, BadInput
 from edge_sidecars.runtime.web import aiohttp_web as web
-from edge_sidecars.runtime.web.connections import HANDSHAKE_TIMEOUT, ConnectionLimit, Handler
+from edge_sidecars.runtime.web.connections import (
+    HANDSHAKE_TIMEOUT,
+    Connection,
+    ConnectionLimit,
+    Handler,
+)
+from edge_sidecars.runtime.web.intake import MAX_HEAD, Intake
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,7 @@ class ListenerOptions:
     `log`: the logger of what goes wrong in requests. `backlog`: so many are accepted at once, and
     as many more wait in the kernel, or `queue`. `shutdown_grace`: seconds for answers on their way
     when the listener closes. `ends_with_client`: a handler is cancelled when its client left.
-    `http`: further options of aiohttp's RequestHandler.
+    `max_head`: bytes. `http`: further options of aiohttp's RequestHandler.
     """
 
     log: str
@@ -40,6 +46,7 @@ class ListenerOptions:
     shutdown_grace: float
     queue: int | None = None
     ends_with_client: bool = True
+    max_head: int = MAX_HEAD
     http: Mapping[str, float | bool] = field(default_factory=dict)
 
 
@@ -78,8 +85,10 @@ class Listener:
         self._tls = tls
         log = logging.getLogger(options.log)
         log.addFilter(_OWN_FAULTS)
+        self.intake = Intake(max_head=options.max_head)
         self._web = ConnectionLimit(
             self._answer,
+            intake=self.intake,
             handler_cancellation=options.ends_with_client,
             access_log=None,
             logger=log,
@@ -89,6 +98,11 @@ class Listener:
         self._servers: list[asyncio.Server] = []
         # Since `open`, what was bound: with port 0, the port that the kernel chose.
         self.bound = address
+
+    @property
+    def taken(self) -> int:
+        """Connections that have one of its places."""
+        return self._web.taken
 
     async def open(self) -> None:
         """Raises `BadInput` when the address cannot be had."""
@@ -109,6 +123,7 @@ class Listener:
         for server in self._servers:
             server.close()
         await self._web.shutdown(timeout=self._options.shutdown_grace)
+        self.intake.close_all()
 
     async def _listen_at(self, path: str) -> None:
         # asyncio would take a socket's name from whoever listens there.
@@ -151,6 +166,8 @@ class Listener:
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         connection = request.protocol
         self._busy.add(connection)
+        if isinstance(connection, Connection):
+            connection.begins()
         try:
             return await self._handler(request)
         except ConnectionResetError:
@@ -160,6 +177,8 @@ class Listener:
             return web.Response(status=HTTPStatus.REQUEST_TIMEOUT)
         finally:
             self._busy.discard(connection)
+            if isinstance(connection, Connection):
+                connection.ends(request)
 
     def _accept(self) -> asyncio.Protocol:
         if self._web.taken < self._limit:
