@@ -15,6 +15,7 @@ from typing import Protocol, cast
 import aiohttp
 from aiohttp.client_proto import ResponseHandler as ResponseHandler
 from aiohttp.client_reqrep import ConnectionKey as ConnectionKey
+from aiohttp.compression_utils import ZLibDecompressor
 from aiohttp.connector import Connection as Connection
 from aiohttp.tracing import Trace as Trace
 
@@ -31,6 +32,9 @@ _USED: dict[type, tuple[str, ...]] = {
     aiohttp.ClientRequest: ("ssl",),
     aiohttp.ClientResponse: ("connection",),
     aiohttp.StreamReader: ("_low_water", "on_eof", "set_exception", "exception", "is_eof"),
+    # Before 3.14 it stops at the end of the first member of gzip. Each flush of a packed watch is
+    # one (k8s.io/apiserver 0.37, perFlushGzipWriter): events would be lost.
+    ZLibDecompressor: ("_new_decompressor",),
     ResponseHandler: ("closed", "should_close", "is_connected", "set_parser", "connection_lost"),
 }
 _CONNECTS_WITH = "self, req, traces, timeout"

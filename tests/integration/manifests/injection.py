@@ -69,7 +69,9 @@ def injected(plane: ControlPlane, folder: Path, *, manifests: str = "") -> Itera
     expect(plane.admin.patch(f"/api/v1/namespaces/{namespace}", level))
     source = f"edge-sidecars/manifests/injection/{manifests}"
     it = Injected(plane, namespace, Typist(plane, folder))
-    it.typist.type(f"{APPLY} -k {source}")
+    # Of a version that goes with Kubernetes 1.40, which 1.37 begins to say.
+    warning = rf"/{manifests} Mutating\w+ is deprecated in v1\.37\+" if manifests else "no warning"
+    it.typist.type(f"{APPLY} -k {source}", warning=warning)
     # Of the API server's own watches of policies, bindings and their parameters.
     until(
         lambda: (

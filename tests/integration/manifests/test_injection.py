@@ -448,7 +448,7 @@ def test_a_configmap_says_nothing_that_an_annotation_may_not(
 
 
 def test_the_older_version_is_the_same_policies(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Kubernetes 1.36 still serves it where it is asked to."""
+    """Kubernetes 1.37 still serves it where it is asked to."""
     version = "admissionregistration.k8s.io/v1beta1"
     with (
         ControlPlane(features=["MutatingAdmissionPolicy"], apis=[version]) as plane,

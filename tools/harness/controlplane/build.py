@@ -31,7 +31,7 @@ from typing import Any
 
 KUBERNETES_VERSION = "v1.37.2"
 # The newest patch of a minor that Kubernetes 1.37 works with (its build/dependencies.yaml).
-ETCD_VERSION = "v3.6.16"
+ETCD_VERSION = "v3.7.3"
 # The `go` line of k8s.io/kubernetes v1.37.2's go.mod.
 GO_MINIMUM = (1, 26, 0)
 # Seconds between two lines of progress while nothing else is said.

@@ -34,8 +34,13 @@ SOURCE = Path(__file__).parent / "clientgo"
 INFORMER_SOURCE = Path(__file__).parent / "informer"
 EXAMPLE_SOURCE = Path(__file__).parents[3] / "examples" / "sharded-operator"
 # The oldest version in wide use without the fast path of renewals (before 1.30), the first one
-# with it, and the reference of the benchmarks.
-MODULE_FILES = {"0.26": "go-0.26.mod", "0.30": "go-0.30.mod", "0.36": "go.mod"}
+# with it, the reference of the benchmarks, and the newest.
+MODULE_FILES = {
+    "0.26": "go-0.26.mod",
+    "0.30": "go-0.30.mod",
+    "0.36": "go-0.36.mod",
+    "0.37": "go.mod",
+}
 
 
 def candidate_binary(version: str) -> Path:
@@ -55,7 +60,7 @@ def sharded_operator_binary() -> Path:
 
 
 def client_go_version(version: str) -> str:
-    """The full version that `version` stands for, as in the candidate's user agent: `0.36.3`."""
+    """The full version that `version` stands for, as in the candidate's user agent: `0.37.2`."""
     return _required_client_go(_module_file(version))
 
 

@@ -1,4 +1,4 @@
-"""`python -m tools.nemesis.elector --minutes 30 --seed 7 [--client-go 0.36]`: the electors' ordeal.
+"""`python -m tools.nemesis.elector --minutes 30 --seed 7 [--client-go 0.37]`: the electors' ordeal.
 
 Prints every fault when it has ended, the state of affairs each minute and a summary. Exit code: 0
 if no promise was broken.

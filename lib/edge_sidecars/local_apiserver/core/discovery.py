@@ -11,7 +11,7 @@ from edge_sidecars.local_apiserver.core.reviews import REVIEWS, Review
 from edge_sidecars.local_apiserver.core.unstructured import Json, Object, strings
 
 # The version of Kubernetes whose types and rules the origin has (builtin_schemas.json).
-MAJOR, MINOR = "1", "36"
+MAJOR, MINOR = "1", "37"
 _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _STATUS_VERBS = ("get", "patch", "update")
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"

@@ -24,8 +24,8 @@ from tools.harness.pods.observers.timeline import Timeline
 from tools.nemesis.elector.history import History, Version
 from tools.nemesis.elector.verdict import Rules, judge
 
-VERSIONS = ("0.26", "0.30", "0.36")
-REFERENCE = "0.36"
+VERSIONS = ("0.26", "0.30", "0.36", "0.37")
+REFERENCE = "0.37"
 RULES = Rules(FAST_DURATION)
 # client-go tries again after its retry period, stretched by up to its JitterFactor of 1.2
 # (leaderelection.go) on top: 2.2 s at 1 s, and a busy machine.

@@ -15,7 +15,7 @@ ENOUGH_FAULTS = 5
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("seed", "client_go"), [(3, None), (4, "0.36")])
+@pytest.mark.parametrize(("seed", "client_go"), [(3, None), (4, "0.37")])
 def test_random_faults_break_no_promise(
     control_plane: ControlPlane, namespace: str, seed: int, client_go: str | None
 ) -> None:

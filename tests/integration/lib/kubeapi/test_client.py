@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import gzip
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
@@ -286,6 +287,28 @@ def test_a_stream_that_does_not_begin_is_unreachable() -> None:
         found, error = lines(server.url, open_timeout=0.5)
     assert found == []
     assert isinstance(error, Unreachable)
+
+
+def test_a_packed_stream_comes_line_by_line_though_each_flush_is_a_member_of_its_own() -> None:
+    """As kube-apiserver 1.37 packs what a watch begins with."""
+
+    def serve(connection: Connection) -> None:
+        assert b"Accept-Encoding: gzip" in connection.request()
+        connection.send(CHUNKED[:-2] + b"Content-Encoding: gzip\r\n\r\n")
+        connection.send(chunk(gzip.compress(b"one\ntwo\n")))
+        for line in (b"three\n", b"four\n"):
+            packed = gzip.compress(line)
+            connection.send(chunk(packed[:7]))
+            connection.send(chunk(packed[7:]))
+        connection.sees_end(within=10)
+
+    async def work(api: ApiClient) -> None:
+        async with aclosing(api.lines("/w", open_timeout=5, params={})) as found:
+            for expected in (b"one", b"two", b"three", b"four"):
+                assert await asyncio.wait_for(anext(found), 5) == expected
+
+    with RawServer(serve) as server:
+        with_server(server.url, work)
 
 
 @pytest.mark.parametrize(

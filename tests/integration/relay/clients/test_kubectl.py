@@ -136,7 +136,7 @@ def test_r9_kubectl_discovers(kubectl: Kubectl, contents: Contents, widgets: Wid
     assert "apps/v1" in kubectl.run("api-versions").expect()
     assert "containers" in kubectl.run("explain", "pod.spec").expect()
     assert "site" in kubectl.run("explain", f"{widgets.name}.spec").expect()
-    assert "Server Version: v1.36" in kubectl.run("version").expect()
+    assert "Server Version: v1.37" in kubectl.run("version").expect()
     assert names(kubectl.run("get", widgets.name).expect()) == ["w"]
     assert "north" in kubectl.run("get", widgets.name).expect()
     assert kubectl.run("auth", "can-i", "get", "pods").expect().strip() == "yes"
@@ -172,7 +172,7 @@ def ask_all(it: Kubectl) -> None:
     assert "n1" in it.run("describe", "pod", "p").expect()
     assert "pods" in it.run("api-resources", "-o", "name").expect().split()
     assert "containers" in it.run("explain", "pod.spec").expect()
-    assert "v1.36" in it.run("version").expect()
+    assert "v1.37" in it.run("version").expect()
 
 
 def make_known(place: Place, contents: Contents) -> None:

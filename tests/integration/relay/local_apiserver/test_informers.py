@@ -156,7 +156,7 @@ def test_informers_hold_what_is_there_also_after_kill_9(
 def test_client_gos_candidates_elect_a_leader(origin: RelayProcess, kubeconfig: Path) -> None:
     def candidate(name: str) -> ClientGoCandidate:
         return ClientGoCandidate(
-            name, version="0.36", kubeconfig=kubeconfig, namespace="default", lease="l"
+            name, version="0.37", kubeconfig=kubeconfig, namespace="default", lease="l"
         )
 
     with candidate("one") as one:

@@ -182,7 +182,7 @@ def test_kubectl_asks_who_it_is_and_what_it_may(kubectl: Kubectl) -> None:
 
 
 def test_kubectl_is_told_what_it_asks_about_the_server(kubectl: Kubectl) -> None:
-    assert "Server Version: v1.36" in kubectl.run("version").expect()
+    assert "Server Version: v1.37" in kubectl.run("version").expect()
     assert kubectl.run("get", "--raw", "/readyz").expect() == "ok"
     lines = kubectl.run("api-resources", "-o", "name").expect().split()
     assert {"pods", "leases.coordination.k8s.io", "deployments.apps"} <= set(lines)

@@ -4,6 +4,7 @@ https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-watch
 """
 
 import time
+from functools import partial
 
 import pytest
 
@@ -16,6 +17,7 @@ WATCH: Parameters = {"watch": "true"}
 INITIAL: Parameters = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
 WATCH_LIST: Parameters = {**INITIAL, "allowWatchBookmarks": "true"}
 FUTURE = 1_000_000_000
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 
 def watch(
@@ -171,6 +173,34 @@ def test_r1_initial_events_end_with_a_bookmark_and_the_stream_goes_on(
         watching.wait_for(lambda it: ("ADDED", "c") in it.told(), what="c")
         assert watching.events()[-1].object == made
         assert watching.events()[-1].version > bookmark.version
+
+
+def _has_more(before: int, watching: Watching) -> bool:
+    return len(watching.events()) > before
+
+
+@pytest.mark.parametrize("accept", ["application/json", TABLE])
+@pytest.mark.parametrize("encoding", ["gzip", "identity"])
+def test_r1_initial_events_come_packed_or_not_and_what_follows_comes_at_once(
+    shared: Place, contents: Contents, accept: str, encoding: str
+) -> None:
+    """Kubernetes 1.37 packs them for who asks (WatchListCompression), each flush as a member of
+    gzip. Where the relay passes a watch on, as of Tables, it stays so."""
+    contents.configmap("a")
+    headers = {"Accept": accept, "Accept-Encoding": encoding}
+    path = contents.path("configmaps")
+    with shared.caller().watch(path, {**WATCH_LIST, "timeoutSeconds": 60}, headers=headers) as it:
+        assert it.status == 200
+        if encoding == "identity":
+            assert it.headers["Content-Encoding"] is None
+        it.wait_for(lambda it: len(it.seen) == 2, what="the object and a bookmark")
+        assert it.seen[1].type == "BOOKMARK"
+        for name in ("b", "c"):
+            before = len(it.events())
+            contents.configmap(name)
+            it.wait_for(partial(_has_more, before), timeout=5, what=name)
+        assert it.is_open
+        assert [each.type for each in it.events()] == ["ADDED"] * 3
 
 
 def test_r1_initial_events_are_the_objects_with_their_kinds(

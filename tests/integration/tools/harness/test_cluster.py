@@ -55,8 +55,8 @@ def test_kubectl_works_with_a_least_authority_kubeconfig(
     assert got.stdout == "x"
     assert "client-certificate-data" not in kubeconfig.read_text(encoding="utf-8")
     version = subprocess.run([*kubectl, "version"], capture_output=True, text=True, check=True)
-    assert "Client Version: v1.36.3" in version.stdout
-    assert "Server Version: v1.36.3" in version.stdout
+    assert "Client Version: v1.37.2" in version.stdout
+    assert "Server Version: v1.37.2" in version.stdout
 
 
 def test_a_token_ends_when_it_should(control_plane: ControlPlane, namespace: str) -> None:

@@ -20,7 +20,7 @@ from tools.harness.controlplane.schemas.builtin_schemas import FILE as SCHEMAS
 FILE = SCHEMAS.with_name("protobuf_fields.json")
 # Of k8s.io/api and k8s.io/apimachinery, as of the kube-apiserver in
 # tools/harness/controlplane/build.py.
-VERSION = "v0.36.3"
+VERSION = "v0.37.2"
 MODULES = {"io.k8s.api": "api", "io.k8s.apimachinery": "apimachinery"}
 
 _STRUCT = re.compile(r"^type (\w+) struct \{$(.*?)^\}$", re.MULTILINE | re.DOTALL)

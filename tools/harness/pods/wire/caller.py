@@ -14,6 +14,7 @@ import socket
 import ssl
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -256,7 +257,7 @@ class Watching:
 
     def _read(self) -> None:
         try:
-            while line := self.response.readline():
+            for line in self._lines():
                 event = json.loads(line)
                 # A refusal is one Status, not a line of a stream.
                 kind = event.get("type", "STATUS")
@@ -265,6 +266,22 @@ class Watching:
             pass
         finally:
             self.ended_at = time.monotonic()
+
+    def _lines(self) -> Iterator[bytes]:
+        """As they come; of a packed answer, each flush of which is a whole member of gzip
+        (k8s.io/apiserver 0.37, perFlushGzipWriter), what a client of that kind gets to see."""
+        if self.headers["Content-Encoding"] != "gzip":
+            yield from iter(self.response.readline, b"")
+            return
+        begun, member = b"", zlib.decompressobj(16 + zlib.MAX_WBITS)
+        while packed := self.response.read1():
+            while packed:
+                begun += member.decompress(packed)
+                packed = member.unused_data
+                if member.eof:
+                    member = zlib.decompressobj(16 + zlib.MAX_WBITS)
+            *lines, begun = begun.split(b"\n")
+            yield from lines
 
 
 def _pairs(query: Query) -> list[tuple[str, str | int]]:
