@@ -18,7 +18,6 @@ from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.runtime.process import (
     freeze_gc,
     install_signal_handlers,
-    raise_descriptor_limit,
 )
 from edge_sidecars.runtime.tasks import Tasks
 from edge_sidecars.runtime.web.listener import Listener
@@ -45,7 +44,6 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
 async def _serve(config: Config, instance: str) -> None:
     stopping, loop = asyncio.Event(), asyncio.get_running_loop()
     install_signal_handlers(loop, stopping.set, logger=logger)
-    raise_descriptor_limit()
     async with AsyncExitStack() as stack:
         gm = _global_manager(config, instance, stack)
         own = listening(config.listen, GmEndpoints(gm).handle)

@@ -15,7 +15,6 @@ from edge_sidecars.runtime.process import (
     VERSION,
     freeze_gc,
     install_signal_handlers,
-    raise_descriptor_limit,
 )
 from pool_sidecar.config.controller_config import (
     CONTROLLER_PREFIX,
@@ -54,7 +53,6 @@ def _credentials(config: ControllerConfig) -> Credentials:
 async def _serve(config: ControllerConfig, instance: str) -> None:
     stopping, loop = asyncio.Event(), asyncio.get_running_loop()
     install_signal_handlers(loop, stopping.set, logger=logger)
-    raise_descriptor_limit()
     async with AsyncExitStack() as stack:
         api = ApiClient(
             _credentials(config),

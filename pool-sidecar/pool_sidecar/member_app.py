@@ -19,7 +19,6 @@ from edge_sidecars.runtime.process import (
     VERSION,
     freeze_gc,
     install_signal_handlers,
-    raise_descriptor_limit,
 )
 from pool_sidecar.config import PREFIX
 from pool_sidecar.config.member_config import MemberConfig, load, parser
@@ -91,7 +90,6 @@ def _check_files(config: MemberConfig) -> None:
 async def _serve(config: MemberConfig, selector: GapSelector) -> None:
     stopping, loop = asyncio.Event(), asyncio.get_running_loop()
     install_signal_handlers(loop, stopping.set, logger=logger)
-    raise_descriptor_limit()
     path = config.node_kubeconfig
     credentials = Kubeconfig(
         path, server=config.server, flag="--node-kubeconfig", proxies=config.proxies

@@ -7,6 +7,8 @@ after `NotSent` it certainly was not.
 
 import json
 
+from edge_sidecars.runtime.scarcity import scarcity
+
 # Status messages are for a log line; longer ones (admission webhooks) are cut.
 MESSAGE_LIMIT = 512
 TOO_MANY_REQUESTS = 429
@@ -56,6 +58,11 @@ class Unreachable(Exception):
     def is_late(self) -> bool:
         """A deadline passed, and no failure was seen before."""
         return isinstance(self.__cause__, TimeoutError)
+
+    @property
+    def lack(self) -> int | None:
+        """The errno of what this process has run out of, which says nothing about the server."""
+        return scarcity(self)
 
 
 class NotSent(Unreachable):

@@ -45,6 +45,8 @@ class LinkEvidence(Enum):
     FULL = auto()
     """A neighbour lends no more connections than it does. It lends while its own link is up: that
     is no answer of the API server, but the verdict stays what it is."""
+    SCARCE = auto()
+    """This process lacked a descriptor, memory or disk for it: that says nothing about the link."""
 
 
 def is_of_api_server(status: int, headers: Container[str]) -> bool:
@@ -179,6 +181,8 @@ class UpstreamLink:
         return now - self._relayed_at <= self._lifetime
 
     def _judge(self, outcome: LinkEvidence, now: float, *, is_probe: bool) -> None:
+        if outcome is LinkEvidence.SCARCE:
+            return
         if outcome is LinkEvidence.FULL:
             if is_probe:
                 self._full_at = now

@@ -10,6 +10,7 @@ from aiohttp.http import HttpVersion11
 
 from edge_sidecars.apimachinery.status import Status, timeout_outcome_unknown, unavailable
 from edge_sidecars.kubeapi import NotSent, ProxyRefused, TooLong, Unreachable
+from edge_sidecars.runtime.scarcity import report
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.core.link import LinkEvidence, failure_evidence
 
@@ -19,6 +20,10 @@ RESET = struct.pack("ii", 1, 0)
 
 def evidence_of(error: Unreachable) -> LinkEvidence:
     """What a request that ended so says about the link."""
+    lack = error.lack
+    if lack is not None:
+        report(lack, what="requests to the API server")
+        return LinkEvidence.SCARCE
     is_full = isinstance(error, ProxyRefused) and error.is_full
     return failure_evidence(is_late=error.is_late, is_full=is_full)
 

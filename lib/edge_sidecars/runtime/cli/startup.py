@@ -56,7 +56,10 @@ def start(
         sys.exit(livez(arguments, program=program, listen=address, variable=variable))
     module = commands.get(command, app)
     if module == app:
+        from edge_sidecars.runtime.process import raise_descriptor_limit
+
         prepare_imports()
+        raise_descriptor_limit()
         import_aiohttp(os.environ)
     try:
         main = import_module(module).main

@@ -1,7 +1,7 @@
 """aiohttp's server, which counts its connections, and one connection of it.
 
-Guarantee: a connection counts from before it is made until it is lost, or its handshake has failed,
-of which nobody is told; where handlers outlive their clients, until its handler has ended.
+Guarantee: a connection counts from before it is made until it is lost, or its handshake has failed;
+where handlers outlive their clients, until its handler has ended.
 
 `nc -N` and socat end their side after the request, and still want their answer; aiohttp by itself
 takes that for a client that left. Guarantees: requests that came whole are answered; one that is
@@ -11,12 +11,12 @@ Go's servers do, because its place may be needed; unless it says that it `is_liv
 asyncio ends the connection, whatever is wanted here.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.intake import Intake, IntakeConnection
+from edge_sidecars.runtime.web.places import LOCAL, Places
 
 # Seconds in which an answer begins or goes on; what a client that left has asked for lasts as long.
 PATIENCE = 2.0
@@ -31,6 +31,8 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 class Connection(IntakeConnection):
     # Whether what is streamed comes often enough to find out that a client has left.
     is_lively = False
+    peer = LOCAL
+    has_left = False
     _until = 0.0
     _sent = 0
 
@@ -79,37 +81,43 @@ class Connection(IntakeConnection):
 
 
 class ConnectionLimit(web.Server):
+    """A server whose connections have places by the peers that they come from."""
+
     def __init__(
-        self, handler: Handler, *, intake: Intake, handler_cancellation: bool, **options: Any
+        self,
+        handler: Handler,
+        *,
+        places: Places,
+        intake: Intake,
+        handler_cancellation: bool,
+        **options: Any,
     ) -> None:
         super().__init__(handler, handler_cancellation=handler_cancellation, **options)
+        self.places = places
         self._intake = intake
-        self._made = 0
-        self._expected: dict[web.RequestHandler, float] = {}
 
-    @property
-    def taken(self) -> int:
-        too_late = asyncio.get_running_loop().time() - HANDSHAKE_TIMEOUT
-        while self._expected:
-            handler, since = next(iter(self._expected.items()))
-            if since > too_late:
-                break
-            del self._expected[handler]
-        made = self._made if self.handler_cancellation else len(self.connections)
-        return made + len(self._expected)
+    def connection(self, peer: str) -> Connection:
+        """Takes a place, which is left when it is lost, or by `leave`."""
+        it = Connection(self, intake=self._intake, loop=self._loop, **self._kwargs)
+        it.peer = peer
+        self.places.takes(peer)
+        return it
 
-    def __call__(self) -> web.RequestHandler:
-        handler = Connection(self, intake=self._intake, loop=self._loop, **self._kwargs)
-        self._expected[handler] = asyncio.get_running_loop().time()
-        return handler
-
-    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
-        self._expected.pop(handler, None)
-        self._made += 1
-        super().connection_made(handler, transport)
+    def leave(self, connection: Connection) -> None:
+        """It was never made, or is over."""
+        if not connection.has_left:
+            connection.has_left = True
+            self.places.leaves(connection.peer)
 
     def connection_lost(
         self, handler: web.RequestHandler, exc: BaseException | None = None
     ) -> None:
-        self._made -= 1
+        task = handler._task_handler
         super().connection_lost(handler, exc)
+        if not isinstance(handler, Connection):
+            return
+        if self.handler_cancellation or task is None or task.done():
+            self.leave(handler)
+        else:
+            # Whoever goes on for a client that left keeps its place.
+            task.add_done_callback(lambda _: self.leave(handler))

@@ -29,7 +29,7 @@ HEAD_TIMEOUT: Final = 10.0
 # unread, may overtake it: net/http, rstAvoidanceDelay.
 LINGER: Final = 0.5
 # Connections that wait so at a time, of each listener: what they have sent waits in the kernel.
-MAX_LINGERING: Final = 32
+MAX_LINGERING: Final = 128
 # Bytes that are parsed together.
 PIECE: Final = 64 * 1024
 # Requests that wait behind the one that is being answered before no more is parsed: those of a
@@ -267,7 +267,9 @@ class IntakeConnection(web.RequestHandler):
 
     def _refuse(self, status: HTTPStatus, why: str) -> None:
         """After the answers of the requests before it."""
-        if not self._messages and self._current_request is None and self._waiter is not None:
+        # Where nothing has come yet, aiohttp's task may not have begun to wait.
+        is_idle = self._waiter is not None or self._last_body is None
+        if is_idle and not self._messages and self._current_request is None:
             self._last_word(status, why)
             return
         self._intake.count(status)

@@ -2,8 +2,8 @@
 
 Knows no request. An address without a host, and `localhost`, are of both IP families, as far as the
 machine has them. Guarantee: clients can never use up the file descriptors that the process needs
-for its work. One connection too many takes the place of the one that has been idle the longest;
-none is taken from a client that waits for its answer.
+for its work: accepting pauses before (limits.md, L6). One connection too many takes the place of
+the one that has been idle the longest; none is taken from a client that waits for its answer.
 """
 
 import asyncio
@@ -13,14 +13,18 @@ import os
 import resource
 import socket
 import ssl
-from collections.abc import Mapping
+import stat
+from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, cast
+from typing import Any, Final
 
 from aiohttp.http import HttpProcessingError
 
 from edge_sidecars.runtime.cli.values import Address, BadInput
+from edge_sidecars.runtime.log import fields, logger, sparing
+from edge_sidecars.runtime.scarcity import is_reserved, report, scarcity
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.connections import (
     HANDSHAKE_TIMEOUT,
@@ -29,14 +33,15 @@ from edge_sidecars.runtime.web.connections import (
     Handler,
 )
 from edge_sidecars.runtime.web.intake import MAX_HEAD, Intake
+from edge_sidecars.runtime.web.places import Places, peer_of
 
 
 @dataclass(frozen=True)
 class ListenerOptions:
     """How a component's listeners treat their clients.
 
-    `log`: the logger of what goes wrong in requests. `backlog`: so many are accepted at once, and
-    as many more wait in the kernel, or `queue`. `shutdown_grace`: seconds for answers on their way
+    `log`: the logger of what goes wrong in requests. `backlog`: so many wait in the kernel, or
+    `queue`. `shutdown_grace`: seconds for answers on their way
     when the listener closes. `ends_with_client`: a handler is cancelled when its client left.
     `max_head`: bytes. `http`: further options of aiohttp's RequestHandler.
     """
@@ -59,6 +64,8 @@ _BindAddress = tuple[int, tuple[Any, ...]]
 _NO_SUCH_FAMILY = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 # So often another port is taken where the kernel's choice is taken in the other family.
 PORT_ATTEMPTS = 10
+# Seconds; those that hold descriptors need some time to leave.
+PAUSE: Final = 0.1
 # Owner and group of a unix socket may connect; a folder with setgid, as an emptyDir in a pod with
 # fsGroup, gives the socket its group.
 SOCKET_MODE = 0o660
@@ -81,13 +88,13 @@ class Listener:
         self._socket_mode = socket_mode
         self._handler = handler
         self._options = options
-        self._limit = limit
         self._tls = tls
         log = logging.getLogger(options.log)
         log.addFilter(_OWN_FAULTS)
         self.intake = Intake(max_head=options.max_head)
         self._web = ConnectionLimit(
             self._answer,
+            places=Places(limit),
             intake=self.intake,
             handler_cancellation=options.ends_with_client,
             access_log=None,
@@ -95,23 +102,37 @@ class Listener:
             **options.http,
         )
         self._busy: set[object] = set()
-        self._servers: list[asyncio.Server] = []
+        self._sockets: list[socket.socket] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        # In their handshake, the oldest first.
+        self._arriving: dict[Connection, socket.socket] = {}
+        # Connections that found no place.
+        self.turned_away = 0
         # Since `open`, what was bound: with port 0, the port that the kernel chose.
         self.bound = address
 
     @property
     def taken(self) -> int:
         """Connections that have one of its places."""
-        return self._web.taken
+        return self._web.places.taken
 
     async def open(self) -> None:
         """Raises `BadInput` when the address cannot be had."""
         address = self.bound
         try:
             if address.path:
-                await self._listen_at(address.path)
+                sockets = [await _unix_socket(address.path, self._socket_mode)]
             else:
-                await self._listen_on(await _sockets(address))
+                sockets = await _sockets(address)
+                host, port, *_ = sockets[0].getsockname()
+                both = _BOTH.get(address.host)
+                is_as_named = both is None or len(sockets) == len(both)
+                self.bound = Address(address.host if is_as_named else host, port)
+            for sock in sockets:
+                self._sockets.append(sock)
+                sock.listen(max(self._options.backlog, self._options.queue or 0))
+                sock.setblocking(False)
+                self._spawn(self._accept_all(sock))
         except OSError as error:
             raise BadInput(
                 f"cannot listen on {address}: {error.strerror or error}; "
@@ -120,48 +141,104 @@ class Listener:
 
     async def close(self) -> None:
         """Nobody new comes in; answers on their way get a moment."""
-        for server in self._servers:
-            server.close()
+        tasks = tuple(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for sock in self._sockets:
+            sock.close()
         await self._web.shutdown(timeout=self._options.shutdown_grace)
         self.intake.close_all()
 
-    async def _listen_at(self, path: str) -> None:
-        # asyncio would take a socket's name from whoever listens there.
-        if await _is_served(path):
-            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
-        server = await asyncio.get_running_loop().create_unix_server(
-            self._accept, path, start_serving=False, **self._socket_options()
-        )
-        # Before it listens: until then it has the mode of the process' umask, and refuses.
-        os.chmod(path, self._socket_mode)
-        await self._start(server)
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    async def _listen_on(self, sockets: list[socket.socket]) -> None:
+    # ── who comes in ──
+
+    async def _accept_all(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        host, port, *_ = sockets[0].getsockname()
-        both = _BOTH.get(self.bound.host)
-        is_as_named = both is None or len(sockets) == len(both)
-        self.bound = Address(self.bound.host if is_as_named else host, port)
-        for sock in sockets:
-            await self._start(
-                await loop.create_server(
-                    self._accept, sock=sock, start_serving=False, **self._socket_options()
+        while True:
+            try:
+                sock, address = await loop.sock_accept(listening)
+            except OSError as error:
+                # Who wants to come in waits in the kernel; one that left already is none.
+                lack = scarcity(error)
+                if lack is not None:
+                    report(lack, what=f"clients of {self.bound}")
+                await asyncio.sleep(0 if lack is None else PAUSE)
+                continue
+            if is_reserved(sock.fileno()):
+                sock.close()
+                self.turned_away += 1
+                has_room = self._make_room(self._web.places.peers)
+                report(errno.EMFILE, what=f"clients of {self.bound}")
+                await asyncio.sleep(0 if has_room else PAUSE)
+                continue
+            self._let_in(sock, peer_of(address))
+            # One that waits already is there at once: those of a flood, without a pause.
+            await asyncio.sleep(0)
+
+    def _let_in(self, sock: socket.socket, peer: str) -> None:
+        rivals = self._web.places.rivals(peer)
+        if rivals is not None and not self._make_room(rivals):
+            self.turned_away += 1
+            if sparing.allows("places", str(self.bound)):
+                logger.warning(
+                    "all connections are taken",
+                    extra=fields(listen=self.bound, limit=self._web.places.limit, peer=peer),
                 )
-            )
+            sock.close()
+            return
+        connection = self._web.connection(peer)
+        self._arriving[connection] = sock
+        self._spawn(self._welcome(connection, sock))
 
-    async def _start(self, server: asyncio.Server) -> None:
-        self._servers.append(server)
-        await server.start_serving()
-        if self._options.queue is not None:
-            _lengthen_queue(server, self._options.queue)
-
-    def _socket_options(self) -> dict[str, Any]:
+    async def _welcome(self, connection: Connection, sock: socket.socket) -> None:
+        """Until it is made, after the handshake where there is one."""
         timeout = None if self._tls is None else HANDSHAKE_TIMEOUT
-        return {
-            "backlog": self._options.backlog,
-            "ssl": self._tls,
-            "ssl_handshake_timeout": timeout,
-        }
+        try:
+            sock.setblocking(False)
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: connection, sock, ssl=self._tls, ssl_handshake_timeout=timeout
+            )
+        except OSError as error:  # ssl.SSLError and TimeoutError are some
+            sock.close()
+            self._web.leave(connection)
+            lack = scarcity(error)
+            if lack is not None:
+                report(lack, what=f"clients of {self.bound}")
+        except BaseException:
+            sock.close()
+            self._web.leave(connection)
+            raise
+        finally:
+            self._arriving.pop(connection, None)
+
+    def _make_room(self, rivals: set[str]) -> bool:
+        """Whether somebody of these peers could go: who is being refused, who has been in its
+        handshake for longest, who has been idle for longest."""
+        if self.intake.lingering:
+            self.intake.close(next(iter(self.intake.lingering)))
+            return True
+        if self._tls is not None:
+            for arriving, sock in self._arriving.items():
+                if arriving.peer in rivals and arriving.transport is None:
+                    del self._arriving[arriving]
+                    with suppress(OSError):
+                        sock.shutdown(socket.SHUT_RDWR)
+                    return True
+        for connection in self._web.connections:  # the oldest first
+            if (
+                isinstance(connection, Connection)
+                and connection.peer in rivals
+                and connection not in self._busy
+                and connection.transport is not None
+            ):
+                connection.force_close()
+                return True
+        return False
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         connection = request.protocol
@@ -180,15 +257,6 @@ class Listener:
             if isinstance(connection, Connection):
                 connection.ends(request)
 
-    def _accept(self) -> asyncio.Protocol:
-        if self._web.taken < self._limit:
-            return self._web()
-        for connection in self._web.connections:  # the oldest first
-            if connection not in self._busy and connection.transport is not None:
-                connection.force_close()
-                return self._web()
-        return _Refusal()
-
 
 async def _sockets(address: Address) -> list[socket.socket]:
     """Bound, one for each address that the host means, all on one port."""
@@ -201,6 +269,23 @@ async def _sockets(address: Address) -> list[socket.socket]:
         except OSError as error:
             if error.errno != errno.EADDRINUSE or not attempts:
                 raise
+
+
+async def _unix_socket(path: str, mode: int) -> socket.socket:
+    if await _is_served(path):
+        raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+    with suppress(FileNotFoundError):
+        if stat.S_ISSOCK(os.stat(path).st_mode):
+            os.remove(path)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.bind(path)
+        # Before it listens: until then it has the mode of the process' umask, and refuses.
+        os.chmod(path, mode)
+    except OSError:
+        sock.close()
+        raise
+    return sock
 
 
 async def _bind_addresses(host: str) -> list[_BindAddress]:
@@ -268,21 +353,6 @@ def connection_limit(
     if soft == resource.RLIM_INFINITY:
         return most
     return max(min(most, (soft - reserved) // listeners - spare), least)
-
-
-def _lengthen_queue(server: asyncio.Server, queue: int) -> None:
-    """asyncio has one number for both; listen(2) may be called again for the kernel's."""
-    for each in server.sockets:
-        with socket.socket(fileno=os.dup(each.fileno())) as same:
-            same.listen(queue)
-
-
-class _Refusal(asyncio.Protocol):
-    """One connection too many: closed before it costs anything."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # No isinstance: uvloop's transports are none of asyncio's classes.
-        cast(asyncio.Transport, transport).abort()
 
 
 class _OwnFaults(logging.Filter):
