@@ -147,8 +147,9 @@ def too_large_version(asked: int, current: int) -> Status:
     )
 
 
-def unavailable(message: str, retry_after: int = 1) -> Status:
-    """Certainly not done; client-go sends it again after `retry_after` seconds."""
+def unavailable(message: str, retry_after: int | None = None) -> Status:
+    """Certainly not done. client-go and kubectl send it again after `retry_after` seconds, ten
+    times: None where that would only make a person wait."""
     return Status(
         HTTPStatus.SERVICE_UNAVAILABLE, "ServiceUnavailable", message, retry_after=retry_after
     )

@@ -34,5 +34,6 @@ from edge_sidecars.kubeapi.messages import Request as Request
 from edge_sidecars.kubeapi.messages import Response as Response
 from edge_sidecars.kubeapi.messages import TooLong as TooLong
 from edge_sidecars.kubeapi.pool import MAX_AGE as MAX_AGE
+from edge_sidecars.kubeapi.pool import BackgroundConnects as BackgroundConnects
 from edge_sidecars.kubeapi.transport import POOLED_FOR as POOLED_FOR
 from edge_sidecars.kubeapi.transport import ApiTransport as ApiTransport

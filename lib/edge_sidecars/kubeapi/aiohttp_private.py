@@ -6,7 +6,9 @@ what it uses. Knows no requests.
 """
 
 import asyncio
+import errno
 import inspect
+import os
 import ssl
 from collections.abc import Awaitable, Callable
 from functools import cache, partial
@@ -78,8 +80,14 @@ def abort(transport: asyncio.BaseTransport) -> None:
 
 def describe(error: BaseException) -> str:
     if isinstance(error, aiohttp.ClientConnectorError):
-        # aiohttp's own text says `ssl:default` of plain HTTP too.
-        return f"Cannot connect to host {error.host}:{error.port} [{error.strerror}]"
+        # aiohttp's own text says `ssl:default` of plain HTTP too; asyncio's names the address again
+        # in place of the reason.
+        number = error.os_error.errno
+        is_plain = type(error.os_error) is OSError or isinstance(error.os_error, ConnectionError)
+        why = error.strerror
+        if is_plain and number is not None and number in errno.errorcode:
+            why = os.strerror(number)
+        return f"Cannot connect to host {error.host}:{error.port} [{why}]"
     return str(error) or type(error).__name__
 
 

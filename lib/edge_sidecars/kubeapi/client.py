@@ -83,6 +83,7 @@ class ApiClient:
             pooled_for=pooled_for,
             max_idle=max_idle,
             background=self._background,
+            are_bodies_timed=True,
             detour=detour,
         )
         self._max_body = max_body
@@ -146,6 +147,7 @@ class ApiClient:
             method,
             _target(path, params),
             header_timeout=timeout,
+            connect_timeout=timeout,
             headers=headers.items(),
             body=body,
             connection="pooled" if may_pool else "fresh",
@@ -178,6 +180,7 @@ class ApiClient:
             "GET",
             _target(path, params),
             header_timeout=open_timeout,
+            connect_timeout=open_timeout,
             headers=(_headers(accept) | {"Connection": "close"}).items(),
             connection="fresh",
             is_decoded=True,

@@ -66,7 +66,7 @@ class DescriptorSafeSocket(socket.socket):
 
 class Connector(DelegatingConnector):
     """A connector with one connection, or none yet. `maker` makes it, else the connector itself:
-    then with the socket's options above, and `silence` instead of SILENCE."""
+    then as a `tuned_socket`."""
 
     def __init__(
         self,
@@ -81,10 +81,9 @@ class Connector(DelegatingConnector):
             keepalive_timeout=keepalive_timeout,
             resolver=resolver,
             use_dns_cache=False,
-            socket_factory=self._socket,
+            socket_factory=partial(tuned_socket, silence=silence),
         )
         self.maker = maker
-        self._silence = silence
         # Before the first request there is nobody to tell.
         self.on_connected: Callable[[], None] = lambda: None
         # For streams that the peer may leave unread for as long as it likes: with a user time-out
@@ -103,6 +102,8 @@ class Connector(DelegatingConnector):
         self.is_reused = connection.protocol is self._handler
         self._handler = connection.protocol
         self._transport = connection.transport
+        if self.is_patient:
+            self._be_patient()
         self.on_connected()
         return connection
 
@@ -138,22 +139,28 @@ class Connector(DelegatingConnector):
         """The connection belongs to somebody else: it is not aborted any more."""
         self._transport = None
 
-    def _socket(self, address: AddrInfoType) -> socket.socket:
-        family, kind, protocol, _, _ = address
-        sock = DescriptorSafeSocket(family, kind, protocol)
-        interval, count = KEEPALIVE
-        options = [
-            (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-            (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, max(round(self._silence), 1)),
-            (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, interval),
-            (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, count),
-            (socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_LIMIT),
-        ]
-        if not self.is_patient:
-            options.append((socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, USER_TIMEOUT * 1000))
-        for option in options:
-            sock.setsockopt(*option)
-        return sock
+    def _be_patient(self) -> None:
+        transport = self._transport
+        sock = None if transport is None else transport.get_extra_info("socket")
+        if sock is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 0)
+
+
+def tuned_socket(address: AddrInfoType, *, silence: float) -> socket.socket:
+    """One that notices that its peer has vanished; after `silence` seconds it asks."""
+    family, kind, protocol, _, _ = address
+    sock = DescriptorSafeSocket(family, kind, protocol)
+    interval, count = KEEPALIVE
+    for option in (
+        (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, max(round(silence), 1)),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, interval),
+        (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, count),
+        (socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_LIMIT),
+        (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, USER_TIMEOUT * 1000),
+    ):
+        sock.setsockopt(*option)
+    return sock
 
 
 class Resolver(AbstractResolver):

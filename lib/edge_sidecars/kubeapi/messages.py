@@ -50,15 +50,17 @@ class Request:
     """`target`: path and query as they go over the wire, or the * of an OPTIONS. `headers`: the
     end-to-end ones; without Content-Length a streamed body is sent in chunks.
 
-    Times in seconds. `header_timeout` spans all up to the response's head, `connect_timeout` of
-    them at most are for having a connection. `max_idle`: a pooled connection was used so recently;
-    None: as the method allows. `is_decoded`: the response's body is without its Content-Encoding.
+    Times in seconds. `header_timeout` is for all up to the response's head, None: as long as it
+    takes. With `connect_timeout` it counts from when there is a connection, for which that is the
+    time; with background connections more, where connecting is known to take longer. `max_idle`: a
+    pooled connection was used so recently; None: as the method allows. `is_decoded`: the response's
+    body is without its Content-Encoding. `outlasts_abort`: `ApiTransport.abort` does not end it.
     """
 
     method: str
     target: str
     _: KW_ONLY
-    header_timeout: float
+    header_timeout: float | None
     connect_timeout: float | None = None
     headers: Headers = ()
     body: Body = None
@@ -66,6 +68,7 @@ class Request:
     connection: Connection = "pooled"
     max_idle: float | None = None
     is_decoded: bool = False
+    outlasts_abort: bool = False
 
     @property
     def is_streamed(self) -> bool:
@@ -111,16 +114,26 @@ class TooLong(Exception):
 
 class Response:
     """`headers` may name one several times; `reason` is the text after the status. `deadline`: when
-    the time for its head ends, by the loop's clock."""
+    the time for its head ends, by the loop's clock. `waited`: seconds from when the request had its
+    connection to the head. `received` is called when bytes of the body are read."""
 
     def __init__(
-        self, response: aiohttp.ClientResponse, connector: Connector, url: str, *, deadline: float
+        self,
+        response: aiohttp.ClientResponse,
+        connector: Connector,
+        url: str,
+        *,
+        deadline: float | None,
+        waited: float,
+        received: Callable[[], None],
     ) -> None:
         self.status = response.status
         self.reason = response.reason or ""
         self.headers: CIMultiDictProxy[str] = response.headers
         self._response = response
         self.deadline = deadline
+        self.waited = waited
+        self._received = received
         self._connector = connector
         self._url = url
 
@@ -153,6 +166,7 @@ class Response:
                 raise Unreachable(f"{self._url}: {describe(error)}") from error
             if not chunk:
                 return
+            self._received()
             yield chunk
 
     def outlast_abort(self) -> None:

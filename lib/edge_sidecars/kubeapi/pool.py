@@ -20,9 +20,11 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 import aiohttp
+from aiohttp.resolver import ThreadedResolver
 
 from edge_sidecars.kubeapi.aiohttp_private import (
     Connect,
@@ -31,7 +33,7 @@ from edge_sidecars.kubeapi.aiohttp_private import (
     ResponseHandler,
     abort,
 )
-from edge_sidecars.kubeapi.connector import Connector
+from edge_sidecars.kubeapi.connector import Connector, Resolver, tuned_socket
 from edge_sidecars.runtime.clock import boottime
 
 # Seconds; behind a load balancer, other API servers get their turn after so many.
@@ -140,15 +142,31 @@ class _Ready:
 
 
 class BackgroundConnects:
-    """An `aiohttp_private.ConnectionMaker`."""
+    """An `aiohttp_private.ConnectionMaker`. `silence` in seconds: its connections are a
+    `tuned_socket` each, and names that were resolved once are used while DNS is away."""
 
-    def __init__(self) -> None:
-        self.connector: aiohttp.TCPConnector = ProxiedConnector(force_close=True, limit=0)
-        # Whether the last one took long.
-        self.is_slow = False
+    def __init__(self, *, silence: float | None = None) -> None:
+        self._resolver = None if silence is None else Resolver(ThreadedResolver())
+        if silence is None:
+            self.connector: aiohttp.TCPConnector = ProxiedConnector(force_close=True, limit=0)
+        else:
+            self.connector = ProxiedConnector(
+                force_close=True,
+                limit=0,
+                resolver=self._resolver,
+                use_dns_cache=False,
+                socket_factory=partial(tuned_socket, silence=silence),
+            )
+        # Seconds that the last one took, DNS and TLS included.
+        self.took = 0.0
         self._waiting: deque[tuple[ConnectionKey, _Waiter]] = deque()
         self._connects: dict[asyncio.Task[None], _Waiter] = {}
         self._ready: list[_Ready] = []
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether connections are worth to be used twice."""
+        return self.took > SLOW
 
     async def connection(self, key: ConnectionKey, connect: Connect) -> ResponseHandler:
         """One that is there, or the first that is ready. Raises what aiohttp's connector raises."""
@@ -180,6 +198,8 @@ class BackgroundConnects:
         await asyncio.gather(*self._connects, return_exceptions=True)
         self.retire()
         await self.connector.close()
+        if self._resolver is not None:
+            await self._resolver.close()
 
     def _begin(self, key: ConnectionKey, connect: Connect, waiter: _Waiter) -> None:
         if len(self._connects) >= MAX_CONNECTS:
@@ -201,7 +221,7 @@ class BackgroundConnects:
             if not waiter.done():
                 waiter.set_exception(error)
             return
-        self.is_slow = loop.time() - began_at > SLOW
+        self.took = loop.time() - began_at
         others = (it for wanted, it in self._waiting if wanted == key and not it.done())
         taker = next(others, None) if waiter.done() else waiter
         if taker is None:

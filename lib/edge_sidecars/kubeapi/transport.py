@@ -36,7 +36,12 @@ from edge_sidecars.kubeapi.messages import (
     Response,
     paced,
 )
-from edge_sidecars.kubeapi.pool import MAX_AGE, BackgroundConnects, ConnectionPool
+from edge_sidecars.kubeapi.pool import (
+    CONNECT_TIMEOUT,
+    MAX_AGE,
+    BackgroundConnects,
+    ConnectionPool,
+)
 from edge_sidecars.runtime.cli.proxies import HttpProxy
 
 # Seconds; shorter than servers, proxies and address translation keep an idle connection.
@@ -64,9 +69,8 @@ class ApiTransport:
     is used again for `pooled_for`, one that is older than `max_age` is not, and after `silence` the
     peer is asked whether it is there.
 
-    `background`: makes the connections, which outlast the requests that began them. Then the time
-    of a request counts from when it has its connection, for which it waits as long at most, and
-    its body is a part of it.
+    `background`: makes the connections, which outlast the requests that began them.
+    `are_bodies_timed`: the time of a request includes sending its body, however long that is.
 
     `detour`: the proxy through which a connection is made instead of that of the credentials, if
     any. Both are asked for each request, and no connection is used again that was made another way
@@ -83,6 +87,7 @@ class ApiTransport:
         max_idle: int = MAX_IDLE,
         max_age: float = MAX_AGE,
         background: BackgroundConnects | None = None,
+        are_bodies_timed: bool = False,
         detour: Callable[[], HttpProxy | None] = lambda: None,
     ) -> None:
         self._credentials = credentials
@@ -91,6 +96,9 @@ class ApiTransport:
         self._pooled_for = pooled_for
         self._silence = silence
         self._background = background
+        self._are_bodies_timed = are_bodies_timed
+        # When a byte of an answer's body was read last, by the loop's clock.
+        self._received_at = -math.inf
         self._resolver = Resolver(ThreadedResolver())
         self._connectors: WeakSet[Connector] = WeakSet()
         self._openings: set[_Opening] = set()
@@ -135,7 +143,8 @@ class ApiTransport:
         responses that outlast it."""
         self.retire()
         for opening in self._openings:
-            opening.abort()
+            if not opening.outlasts_abort:
+                opening.abort()
         for connector in self._connectors:
             if not connector.outlasts_abort:
                 connector.abort()
@@ -146,7 +155,13 @@ class ApiTransport:
         `Unreachable`, `NotSent` where no connection came about."""
         proxy = self._detour() or self._credentials.proxy
         is_forwarded = proxy is not None and self.url.startswith("http:")
-        opening = _Opening(request, self.url, self._background, proxy)
+        opening = _Opening(
+            request,
+            self.url,
+            proxy,
+            connect_timeout=self._connect_timeout(request),
+            is_body_timed=self._are_bodies_timed,
+        )
         is_own, is_callers = request.identity == "own", request.identity == "caller"
         if is_own:
             self._authorization = await opening.wait_for(self._credentials.authorization())
@@ -159,6 +174,7 @@ class ApiTransport:
         async with pool.channel(key, idle=_max_idle(request)) as channel:
             connector = channel.connector
             connector.is_patient = request.is_streamed
+            connector.outlasts_abort = request.outlasts_abort
             send = partial(
                 channel.session.request,
                 request.method,
@@ -169,7 +185,7 @@ class ApiTransport:
                 server_hostname=self._credentials.tls_server_name,
                 auto_decompress=request.is_decoded,
                 allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(total=None, connect=request.connect_timeout),
+                timeout=aiohttp.ClientTimeout(total=None),
                 proxy=None if proxy is None else proxy.url,
                 proxy_headers=None if proxy is None or is_forwarded else proxy.headers,
             )
@@ -180,7 +196,14 @@ class ApiTransport:
                         raise opening.refused(response.status, response.reason)
                     if is_own and response.status == UNAUTHORIZED:
                         self._credentials.refused()
-                    yield Response(response, connector, self.url, deadline=opening.deadline)
+                    yield Response(
+                        response,
+                        connector,
+                        self.url,
+                        deadline=opening.deadline,
+                        waited=opening.waited,
+                        received=self._received,
+                    )
                 if request.connection == "pooled" and not request.is_streamed:
                     channel.used()
             except Unreachable as error:
@@ -189,6 +212,19 @@ class ApiTransport:
             finally:
                 self._openings.discard(opening)
                 connector.end()
+
+    def has_received_since(self, at: float) -> bool:
+        """Whether a part of any answer's body was read since then, by the loop's clock."""
+        return self._received_at >= at
+
+    def _received(self) -> None:
+        self._received_at = asyncio.get_running_loop().time()
+
+    def _connect_timeout(self, request: Request) -> float | None:
+        """On a link over which connections take long, one is waited for as long."""
+        if request.connect_timeout is None or self._background is None:
+            return request.connect_timeout
+        return min(max(request.connect_timeout, 2 * self._background.took), CONNECT_TIMEOUT)
 
     def _retire_after(self, error: Unreachable, pool: ConnectionPool) -> None:
         """Connections of a pool may lead to the same place."""
@@ -252,18 +288,29 @@ class _Opening:
         self,
         request: Request,
         url: str,
-        background: BackgroundConnects | None,
         proxy: HttpProxy | None,
+        *,
+        connect_timeout: float | None,
+        is_body_timed: bool,
     ) -> None:
         self._seconds = request.header_timeout
+        self._connect_seconds = connect_timeout
         self._url = url
         self._proxy = proxy
-        self._restarts = background is not None
-        self._is_connected = False
+        self._is_body_timed = is_body_timed
+        self.outlasts_abort = request.outlasts_abort
         self._is_aborted = False
         self._timeout: asyncio.Timeout | None = None
         # By the loop's clock.
-        self.deadline = self._in_time()
+        self._connected_at: float | None = None
+        # Seconds from when there was a connection to the response's head.
+        self.waited = 0.0
+        first = self._seconds if connect_timeout is None else connect_timeout
+        self.deadline = None if first is None else asyncio.get_running_loop().time() + first
+
+    @property
+    def _is_connected(self) -> bool:
+        return self._connected_at is not None
 
     async def wait_for(self, authorization: Awaitable[str | None]) -> str | None:
         """Raises `NotSent`."""
@@ -271,7 +318,7 @@ class _Opening:
             async with asyncio.timeout_at(self.deadline):
                 return await authorization
         except TimeoutError as error:
-            late = f"no credentials for {self._url} within {self._seconds:g}s"
+            late = f"no credentials for {self._url} in time"
             raise NotSent(late) from error
         except Unreachable as error:
             raise NotSent(str(error)) from error
@@ -289,6 +336,8 @@ class _Opening:
             raise self._failure(error, is_reused=connector.is_reused) from error
         finally:
             self._timeout = None
+        if self._connected_at is not None:
+            self.waited = asyncio.get_running_loop().time() - self._connected_at
         end_with_connection(response)
         read_at_once(response)
         return response
@@ -309,33 +358,35 @@ class _Opening:
     def paced(self, body: Body) -> Body:
         """While it is sent, no deadline runs: how long that takes is up to its sender and to the
         wire, whose end the kernel reports."""
-        is_short = isinstance(body, bytes) and (len(body) <= PIECE or self._restarts)
+        is_short = isinstance(body, bytes) and (len(body) <= PIECE or self._is_body_timed)
         if body is None or is_short:
             return body
         return paced(body, begin=partial(self._reschedule, None), end=self._restart)
 
     def _connected(self) -> None:
-        self._is_connected = True
-        if self._restarts:
+        self._connected_at = asyncio.get_running_loop().time()
+        if self._connect_seconds is not None:
             self._restart()
 
     def _restart(self) -> None:
-        self.deadline = self._in_time()
+        seconds = self._seconds
+        self.deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
         self._reschedule(self.deadline)
-
-    def _in_time(self) -> float:
-        return asyncio.get_running_loop().time() + self._seconds
 
     def _reschedule(self, deadline: float | None) -> None:
         if self._timeout is not None and not self._timeout.expired() and not self._is_aborted:
             self._timeout.reschedule(deadline)
 
     def _late(self) -> Unreachable:
-        late = f"no answer from {self._url} within {self._seconds:g}s{self._through}"
         if self._is_aborted:
             late = "the link was cut"
-        elif self._restarts and not self._is_connected:
-            late = f"no connection: {late}"
+        elif self._connect_seconds is not None and not self._is_connected:
+            late = (
+                f"no connection: no answer from {self._url} within {self._connect_seconds:g}s"
+                f"{self._through}"
+            )
+        else:
+            late = f"no answer from {self._url} within {self._seconds:g}s{self._through}"
         return Unreachable(late) if self._is_connected else NotSent(late)
 
     def _failure(self, error: BaseException, *, is_reused: bool) -> Unreachable:

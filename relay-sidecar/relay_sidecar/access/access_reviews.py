@@ -76,6 +76,7 @@ class Reviews:
             "POST",
             path,
             header_timeout=self._timeout,
+            connect_timeout=self._timeout,
             headers=headers,
             body=body,
             identity="own" if token is None else "caller",

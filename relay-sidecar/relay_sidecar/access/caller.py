@@ -52,11 +52,17 @@ class Reviewer(Protocol):
 
 class CallerAccess:
     """`is_up` tells whether upstream can be asked; that is true also before the link's first
-    verdict."""
+    verdict. `cause`: why it is not reached."""
 
     def __init__(
-        self, reviewer: Reviewer, store: AuthorizationStore, *, is_up: Callable[[], bool]
+        self,
+        reviewer: Reviewer,
+        store: AuthorizationStore,
+        *,
+        is_up: Callable[[], bool],
+        cause: Callable[[], str] = lambda: "",
     ) -> None:
+        self._cause = cause
         self._reviewer = reviewer
         self._store = store
         self._cache = store.cache
@@ -97,7 +103,7 @@ class CallerAccess:
                 raise Refused(
                     unavailable(
                         "who asks, and whether that is allowed, only the API server can say: "
-                        "it is out of reach, and has not said so before"
+                        f"it is out of reach, and has not said so before: {self._cause()}"
                     )
                 )
 

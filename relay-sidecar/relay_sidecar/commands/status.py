@@ -48,7 +48,9 @@ def link_line(link: Mapping[str, Any]) -> str:
     since = "" if link["downSeconds"] is None else f" for {age(link['downSeconds'])}"
     if link["state"] == "relayed":
         return f"down{since}, to {server}, a relay that is cut off itself"
-    return f"down{since}, to {server}"
+    # A relay of an earlier version says none.
+    why = f": {link['cause']}" if link.get("cause") else ""
+    return f"down{since}, to {server}{why}"
 
 
 def _row(stream: Mapping[str, Any]) -> tuple[str, ...]:

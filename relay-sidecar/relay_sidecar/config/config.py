@@ -55,7 +55,7 @@ _CERTIFICATE = ("client_certificate", "client_key", "certificate_authority")
 # Without an upstream these would say nothing.
 _UPSTREAM_ONLY = (
     *("server", "kubeconfig", "context", "request_timeout", "read_timeout", "probe_interval"),
-    *("reads", "preload", "idle_timeout", "retain", "keep_secrets", *_CERTIFICATE),
+    *("probe_timeout", "reads", "preload", "idle_timeout", "retain", "keep_secrets", *_CERTIFICATE),
     *("shard_pushdown", "pool", "pool_token_file", "pool_connect", "endpoint_view"),
     *("pool_listen", "pool_resource"),
 )
@@ -147,6 +147,9 @@ class Config:
         "1s", "then a read that was asked upstream is answered from here", seconds
     )
     probe_interval: float = setting("1s", "between two looks at the link", seconds)
+    probe_timeout: float = setting(
+        "10s", "a probe's deadline at most, on a link whose round trips are long", seconds
+    )
     pool: str | None = option(
         "URL",
         "the pool-sidecar of this node, like http://127.0.0.1:10553: upstream is reached over a "
@@ -313,7 +316,8 @@ class Config:
         return ()
 
     def _check_limits(self) -> None:
-        for name in ("request_timeout", "read_timeout", "probe_interval", "access_ttl"):
+        times = ("request_timeout", "read_timeout", "probe_interval", "probe_timeout", "access_ttl")
+        for name in times:
             value = getattr(self, name)
             if value < MIN_TIME:
                 raise BadInput(f"{flag(name)} {value:g}s must be at least {MIN_TIME:g}s")

@@ -24,6 +24,12 @@ LATE: Final = 2.0
 ATTENTIVE_INTERVAL: Final = 1.0
 # One failure is chance, the second in a row is an outage.
 CONVINCING_FAILURES: Final = 2
+# The deadline of a probe in round trips: an answer that is lost once and sent again, and one that
+# waits behind other traffic of the link, still count (as TCP: RFC 6298, four deviations).
+ROUND_TRIPS: Final = 4
+# How much one round trip counts that is longer or shorter than those before: a link that has become
+# slow is believed sooner than one answer that was quick.
+RISE, FALL = 0.5, 0.25
 # HTTP: what a gateway says when there is no API server behind it.
 NOBODY_THERE: Final = frozenset({502, 503, 504})
 UNAUTHORIZED: Final = 401
@@ -65,17 +71,26 @@ def failure_evidence(*, is_late: bool, is_full: bool = False) -> LinkEvidence:
 
 
 class UpstreamLink:
-    """`probe_interval` and `probe_timeout` are in seconds; a cut is noticed within the interval
-    and two time-outs. While it lasts, and where a request waits for its answer, probes are no
-    further apart than ATTENTIVE_INTERVAL. `was_down`: the process before this one ended in an
-    outage, which counts as a first failure."""
+    """Times in seconds. `probe_timeout` is the deadline of a probe on a quick link; it follows the
+    round trip that is seen, up to `max_probe_timeout`. A cut is noticed within the interval and two
+    deadlines. While it lasts, and where a request waits for its answer, probes are no further apart
+    than ATTENTIVE_INTERVAL. `was_down`: the process before this one ended in an outage, which
+    counts as a first failure."""
 
     def __init__(
-        self, *, probe_interval: float, probe_timeout: float, was_down: bool = False
+        self,
+        *,
+        probe_interval: float,
+        probe_timeout: float,
+        max_probe_timeout: float = 0.0,
+        was_down: bool = False,
     ) -> None:
         self._interval = probe_interval
         self._attentive_interval = min(probe_interval, ATTENTIVE_INTERVAL)
-        self.probe_timeout = probe_timeout
+        self._min_probe_timeout = probe_timeout
+        self.max_probe_timeout = max(probe_timeout, max_probe_timeout)
+        # Seconds from a request to its answer, smoothed; None before the first one.
+        self._round_trip: float | None = None
         self._is_up = False
         self._heard_at = -math.inf
         # When a probe last found that a neighbour lends, and has no connection left for it.
@@ -91,6 +106,21 @@ class UpstreamLink:
         self._unrelayed = 0
         self.is_known = False
         self._probed_since: float | None = None
+
+    @property
+    def probe_timeout(self) -> float:
+        """The present deadline of a probe, in seconds."""
+        seen = ROUND_TRIPS * (self._round_trip or 0.0)
+        return min(max(seen, self._min_probe_timeout), self.max_probe_timeout)
+
+    def round_trip_took(self, seconds: float) -> None:
+        """An answer came so long after its request."""
+        before = self._round_trip
+        if before is None:
+            self._round_trip = seconds
+        else:
+            share = RISE if seconds > before else FALL
+            self._round_trip = before + share * (seconds - before)
 
     def is_behind(self, now: float) -> bool:
         """The probe should have acted long ago: the process stood still (it was suspended, or
@@ -150,6 +180,11 @@ class UpstreamLink:
         if outcome is LinkEvidence.ANSWERED and not self._has_stood_still:
             self._heard_before = math.inf
         self._judge(outcome, now, is_probe=True)
+
+    def probed_late(self, outcome: LinkEvidence, now: float) -> None:
+        """A probe ended after its deadline, which counted as a failure."""
+        if outcome in (LinkEvidence.ANSWERED, LinkEvidence.RELAYED):
+            self._judge(outcome, now, is_probe=True)
 
     def met(self, outcome: LinkEvidence, now: float) -> None:
         """Any request met with this; an event that arrives on a watch is an answer too. What a

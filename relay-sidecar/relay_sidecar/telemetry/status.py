@@ -73,7 +73,8 @@ class UpstreamLinkStatus:
     """To upstream; `server` None where the relay is the origin. `down_for` in seconds, None while
     it is up, or not known yet. `proxy`: through which it is reached, "" for none. `outages` that
     are over, the newest last. `via`: the neighbour over which it is reached, "" for none;
-    `is_own_up`: whether it is reached without one, None: as `is_up`."""
+    `is_own_up`: whether it is reached without one, None: as `is_up`. `cause`: why it is not
+    reached, "" while it is."""
 
     server: str | None
     state: LinkState
@@ -82,6 +83,7 @@ class UpstreamLinkStatus:
     outages: Sequence[Outage] = ()
     via: str = ""
     is_own_up: bool | None = None
+    cause: str = ""
 
     @property
     def is_up(self) -> bool:
@@ -99,7 +101,8 @@ class UpstreamLinkStatus:
             case "relayed":
                 return f"{self.server} is a relay that is cut off from its own upstream"
             case "down":
-                return f"{self.server} is out of reach{self._through}"
+                why = f": {self.cause}" if self.cause else ""
+                return f"{self.server} is out of reach{self._through}{why}"
 
     @property
     def _through(self) -> str:
@@ -114,6 +117,7 @@ class UpstreamLinkStatus:
             "via": self.via or None,
             "ownIsUp": self.is_up if self.is_own_up is None else self.is_own_up,
             "downSeconds": _rounded(self.down_for),
+            "cause": self.cause or None,
             "outages": [outage.document() for outage in self.outages],
         }
 

@@ -51,7 +51,7 @@ def broken_off(
 
 def outcome_of_write(error: Unreachable) -> Status:
     if isinstance(error, NotSent):
-        return unavailable(f"upstream is out of reach, nothing was written: {error}")
+        return unavailable(f"nothing was written, upstream is out of reach: {error}")
     return timeout_outcome_unknown()
 
 

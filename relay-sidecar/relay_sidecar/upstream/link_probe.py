@@ -1,7 +1,9 @@
 """Probes upstream regularly, and reports when the link's state changes.
 
 The judgement is `core.link`'s. A probe has a connection of its own at that moment, and a
-hard deadline, so that a black hole is noticed as surely as a refusal.
+hard deadline, so that a black hole is noticed as surely as a refusal. What is late goes on: where
+round trips are long, or the machine is busy, the answer that comes after the deadline shows that
+the link is there, and how long a probe takes on it. A verdict ends no probe.
 """
 
 import asyncio
@@ -32,6 +34,15 @@ PATH = "/livez"
 MAX_ANSWER = 64 * 1024
 # Enough for what a flapping link does between two looks of a reader.
 OUTAGES_KEPT = 16
+# Seconds of an outage in which a client may find that there is none; client-go asks again then.
+OPEN_FOR = 3.0
+# What Go's net/http answers to a request without TLS (server.go); with the status 400.
+SPEAKS_TLS = b"Client sent an HTTP request to an HTTPS server"
+BAD_REQUEST = 400
+# Probes under way at a time. The oldest are the next to be answered where round trips are long; the
+# newest finds a link that has just healed, over which TCP would send the older ones again only
+# after a while.
+MAX_PROBES = 4
 
 
 class LinkProbe:
@@ -57,6 +68,10 @@ class LinkProbe:
         self._outages: deque[Outage] = deque(maxlen=OUTAGES_KEPT)
         self._kick = asyncio.Event()
         self._known = asyncio.Event()
+        # Why upstream was not reached when that was tried last; "" where it was.
+        self._cause = self._logged_cause = ""
+        # Those that are under way, the oldest first.
+        self._probes: list[asyncio.Task[LinkEvidence]] = []
         # Unix time of the latest answer.
         self.answered_at = 0.0
 
@@ -95,6 +110,16 @@ class LinkProbe:
         now = boottime()
         since = self.link.down_since(now)
         return None if since is None else now - since
+
+    @property
+    def cause(self) -> str:
+        """Why upstream is not reached, in words; "" while it is."""
+        return "" if self.is_up else self._cause
+
+    @property
+    def is_open(self) -> bool:
+        """It is not settled yet whether the link is down: a request may be worth to be repeated."""
+        return (self.down_for or 0.0) < OPEN_FOR
 
     @property
     def outages(self) -> tuple[Outage, ...]:
@@ -155,6 +180,13 @@ class LinkProbe:
 
     async def run(self) -> None:
         """Until it is cancelled."""
+        try:
+            await self._run()
+        finally:
+            for probe in self._probes:
+                probe.cancel()
+
+    async def _run(self) -> None:
         while True:
             self._kick.clear()
             self._look_back()
@@ -180,19 +212,58 @@ class LinkProbe:
                 observer()
 
     async def _probe(self) -> LinkEvidence:
+        """What it met with by its deadline."""
+        loop = asyncio.get_running_loop()
+        began_at = loop.time()
+        if len(self._probes) == MAX_PROBES:
+            self._probes.pop().cancel()
+        probe = loop.create_task(self._outcome())
+        self._probes.append(probe)
+        probe.add_done_callback(self._ended)
+        done, _ = await asyncio.wait({probe}, timeout=self.link.probe_timeout)
+        if done:
+            return probe.result()
+        probe.add_done_callback(self._ended_late)
+        # A link that is full of an answer's bytes is there, however late the probe's are.
+        if self._transport.has_received_since(began_at):
+            return LinkEvidence.ANSWERED
+        if not self._cause:
+            within = f"{self.link.probe_timeout:.3g}s"
+            self._cause = f"no answer from {self._transport.url} within {within}"
+        return LinkEvidence.TIMED_OUT
+
+    def _ended(self, probe: asyncio.Task[LinkEvidence]) -> None:
+        if probe in self._probes:
+            self._probes.remove(probe)
+
+    def _ended_late(self, probe: asyncio.Task[LinkEvidence]) -> None:
+        if probe.cancelled():
+            return
+        outcome = probe.result()
+        self._look_back()
+        if outcome is LinkEvidence.ANSWERED:
+            self.answered_at = time.time()
+        due = self.link.wake_at
+        self.link.probed_late(outcome, boottime())
+        self._tell()
+        self._wake_before(due)
+
+    async def _outcome(self) -> LinkEvidence:
         try:
-            async with asyncio.timeout(self.link.probe_timeout):
-                return await self._ask()
-        except TimeoutError:
-            return LinkEvidence.TIMED_OUT
+            return await self._ask()
         except ProxyRefused as error:
             if sparing.allows("detour"):
                 logger.warning("no connection through the proxy", extra=fields(why=error))
-            return evidence_of(error)
+            return self._failed(error)
         except Unreachable as error:
-            return evidence_of(error)
-        except TooLong:
+            return self._failed(error)
+        except TooLong as error:
+            self._cause = f"the answer to {PATH} is {error}"
             return LinkEvidence.REFUSED
+
+    def _failed(self, error: Unreachable) -> LinkEvidence:
+        self._cause = str(error)
+        return evidence_of(error)
 
     async def _ask(self) -> LinkEvidence:
         if self._probing.is_brief(in_doubt=self._is_in_doubt or self._is_unauthorized):
@@ -203,6 +274,7 @@ class LinkProbe:
         reply = await self._send("GET", PATH)
         if reply.status in NOBODY_THERE:
             is_relay = reply.headers.get("Server") == SERVER
+            self._cause = f"{self._transport.url} answers {reply.status} to {PATH}"
             return LinkEvidence.RELAYED if is_relay else LinkEvidence.REFUSED
         self.authenticated(reply.status)
         self._probing.answered(reply)
@@ -213,22 +285,34 @@ class LinkProbe:
         return self.link.is_in_doubt(boottime())
 
     async def _send(self, method: str, target: str, *, identity: Identity = "own") -> ProbeReply:
-        timeout = self.link.probe_timeout
-        request = Request(method, target, header_timeout=timeout, identity=identity)
+        timeout = self.link.max_probe_timeout
+        request = Request(
+            method,
+            target,
+            header_timeout=timeout,
+            connect_timeout=timeout,
+            identity=identity,
+            outlasts_abort=True,
+        )
         async with self._transport.send(request) as answer:
-            await answer.read(limit=MAX_ANSWER)
+            self.link.round_trip_took(answer.waited)
+            body = await answer.read(limit=MAX_ANSWER, idle_timeout=timeout)
+            if answer.status == BAD_REQUEST and SPEAKS_TLS in body:
+                raise Unreachable(f"{self._transport.url} speaks https at this port: name it so")
             return ProbeReply(answer.status, answer.headers, answer.peer_names)
 
     def _tell(self) -> None:
         if not self.link.is_known:
             return
         is_up = self.is_up
+        if is_up:
+            self._cause = ""
         state: LinkState = "up" if is_up else "relayed" if self.is_relayed else "down"
         before, self._told_state = self._told_state, state
+        if self._is_logged and (state != before or self._logged_cause != self._cause):
+            self._log(state)
         if state == before:
             return
-        if self._is_logged:
-            self._log(state)
         if before == "relayed" and state == "down":
             # What was asked of the relay above waits in vain.
             self._transport.abort()
@@ -240,6 +324,7 @@ class LinkProbe:
             observer(is_up)
 
     def _log(self, state: LinkState) -> None:
+        self._logged_cause = self._cause
         told = fields(server=self._transport.url)
         match state:
             case "up":
@@ -247,7 +332,8 @@ class LinkProbe:
             case "relayed":
                 logger.info("upstream is a relay that is cut off itself", extra=told)
             case _:
-                logger.info("upstream is out of reach", extra=told)
+                why = fields(server=self._transport.url, why=self._cause)
+                logger.info("upstream is out of reach", extra=why)
 
     def _note_outage(self, *, is_up: bool) -> None:
         now = boottime()

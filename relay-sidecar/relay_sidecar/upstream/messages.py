@@ -47,12 +47,13 @@ CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 @dataclass(frozen=True, slots=True)
 class ClientRequest:
     """A client's request on its way upstream. `accept` takes the place of what the client accepts,
-    None: as it says; upstream may think for `header_timeout` seconds. `target` takes the place of
+    None: as it says; upstream may think for `header_timeout` seconds, None: for as long as the link
+    is up. `target` takes the place of
     the request's own. `changes_nothing` at upstream, though its method says that it may."""
 
     request: web.BaseRequest
     accept: str | None
-    header_timeout: float
+    header_timeout: float | None
     target: str | None = None
     changes_nothing: bool = False
 

@@ -3,8 +3,9 @@
 Guarantees: no write is sent twice that may change anything; a client learns whether one was
 certainly not sent (503) or may have happened (504, without Retry-After, or client-go would send it
 again); an answer that breaks off upstream breaks off here; a client that leaves takes the exchange
-along. While the link is down nothing is tried. Looks into no body, but of lists and watches of
-shards (`sharded`).
+along. What is passed on ends with the link or with its client, by no deadline of ours: a proxy
+subresource or a webhook may take minutes. While the link is down nothing is tried. Looks into no
+body, but of lists and watches of shards (`sharded`).
 """
 
 import asyncio
@@ -68,8 +69,6 @@ WAITING: Final = 1.0
 # Renewals by kubelet, each 10 s: of nothing else is a link at rest so full as of the handshakes of
 # their connections. Whether one arrived is the same to kubelet as whether it was sent: it renews.
 NODE_LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/"
-# Seconds; kube-apiserver's --request-timeout, which what is not a watch never exceeds by itself.
-LONGEST_REQUEST = 60.0
 
 
 class CallerCredentials(Protocol):
@@ -85,6 +84,11 @@ class ProxyLink(Protocol):
     @property
     def is_relayed(self) -> bool:
         """Upstream is another relay, which is cut off itself."""
+        ...
+
+    @property
+    def cause(self) -> str:
+        """Why upstream is not reached; "" while it is."""
         ...
 
     def met(self, outcome: LinkEvidence) -> None:
@@ -111,6 +115,13 @@ class Proxy:
         self._access = access
         self._link = link
         self._connect_timeout = connect_timeout
+        # Done when the link goes; for tunnels, which no time-out of HTTP ends.
+        self._cut: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def cut(self) -> None:
+        """The link went: each tunnel ends."""
+        self._cut.set_result(None)
+        self._cut = asyncio.get_running_loop().create_future()
 
     @property
     def is_up(self) -> bool:
@@ -120,6 +131,10 @@ class Proxy:
     @property
     def is_relayed(self) -> bool:
         return self._link.is_relayed
+
+    @property
+    def cause(self) -> str:
+        return self._link.cause
 
     async def fetch(self, asked: ClientRequest) -> BufferedResponse:
         """The whole answer to a read. Raises `Unreachable`, and `Refused` for what is too long."""
@@ -160,7 +175,7 @@ class Proxy:
         try:
             self._check_link()
             whole = None if body is None else await body.whole(limit=MAX_KEPT_BODY)
-            answer = await self._whole(asked, whole, idle_timeout=LONGEST_REQUEST)
+            answer = await self._whole(asked, whole, idle_timeout=None)
             return replace(answer, asked=whole or b"")
         except Unreachable as error:
             raise Refused(outcome_of_write(error)) from error
@@ -196,7 +211,7 @@ class Proxy:
         check_shardable(request)
         if RequestInfo.parse(request.method, request.raw_path).verb == "watch":
             return await self._as_it_comes(request, None, shards, target)
-        fetched = await self.fetch(ClientRequest(request, None, LONGEST_REQUEST, target))
+        fetched = await self.fetch(ClientRequest(request, None, None, target))
         return await (await list_in_shards(fetched, request, shards)).send(request)
 
     async def _as_it_comes(
@@ -209,7 +224,7 @@ class Proxy:
         """Raises `Unreachable` where nothing was answered."""
         response: web.StreamResponse | None = None
         headers = headers_upstream(request, self._access.headers_for_upstream(request[CALLER]))
-        asked = ClientRequest(request, None, LONGEST_REQUEST, target)
+        asked = ClientRequest(request, None, None, target)
         if not shards.is_everything:
             headers[hdrs.ACCEPT_ENCODING] = "identity"
         try:
@@ -218,7 +233,7 @@ class Proxy:
                 chunks = watch_in_shards(answer, request, shards)
                 await response.prepare(request)
                 if answer.status == HTTPStatus.SWITCHING_PROTOCOLS:
-                    await tunnel.run(request, answer)
+                    await tunnel.run(request, answer, self._cut)
                     return response
                 async for chunk in chunks:
                     await response.write(chunk)
@@ -228,7 +243,7 @@ class Proxy:
             return broken_off(request, response, error)
 
     async def _whole(
-        self, asked: ClientRequest, body: bytes | None, *, idle_timeout: float
+        self, asked: ClientRequest, body: bytes | None, *, idle_timeout: float | None
     ) -> BufferedResponse:
         async with self._asked(asked, self._headers(asked), body) as answer:
             content = await answer.read(limit=MAX_ANSWER, idle_timeout=idle_timeout)
@@ -248,7 +263,7 @@ class Proxy:
             request.method,
             asked.target or request.raw_path,
             header_timeout=asked.header_timeout,
-            connect_timeout=self._connect_timeout,
+            connect_timeout=self._connect_timeout_of(asked),
             headers=headers.items(),
             body=body,
             identity="caller" if hdrs.AUTHORIZATION in headers else "own",
@@ -278,9 +293,16 @@ class Proxy:
         except TooLong as error:
             raise Refused(too_long(request, error)) from error
 
+    def _connect_timeout_of(self, asked: ClientRequest) -> float | None:
+        """None where the answer is to be there sooner, the time for a connection included."""
+        is_urgent = asked.header_timeout is not None and (
+            asked.header_timeout < self._connect_timeout
+        )
+        return None if is_urgent else self._connect_timeout
+
     def _check_link(self) -> None:
         if not self.is_up:
-            raise NotSent("the link is down")
+            raise NotSent(self.cause or "the link is down")
 
     def _headers(self, asked: ClientRequest) -> CIMultiDict[str]:
         """The headers of a request whose answer is read here."""

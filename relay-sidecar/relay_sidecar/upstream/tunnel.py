@@ -2,7 +2,8 @@
 
 Guarantees: bytes are passed on as they come and in order; a side that does not read stops the other
 one, not our memory; the end of one direction leaves the other one open where both sides can have
-that (TLS cannot); what was on its way arrives before the end. Nothing of it outlives `run`.
+that (TLS cannot); what was on its way arrives before the end. A link that goes ends both sides, or
+a client would wait for ever. Nothing of it outlives `run`.
 """
 
 import asyncio
@@ -88,9 +89,9 @@ class _Client(_Side):
         self._handler.connection_lost(exc)
 
 
-async def run(request: web.BaseRequest, answer: Response) -> None:
-    """From the client's 101, which has been sent, to the end. Raises `Unreachable` if upstream is
-    gone already."""
+async def run(request: web.BaseRequest, answer: Response, cut: asyncio.Future[None]) -> None:
+    """From the client's 101, which has been sent, to the end, or until `cut`: the link went, and no
+    byte would come. Raises `Unreachable` if upstream is gone already."""
     transport = request.transport
     if transport is None or transport.is_closing():
         return
@@ -101,8 +102,11 @@ async def run(request: web.BaseRequest, answer: Response) -> None:
     transport.set_protocol(client)
     request.protocol.set_parser(client)  # type: ignore[arg-type]
     try:
-        await asyncio.wait({client.lost, upstream.lost}, return_when=asyncio.FIRST_COMPLETED)
+        ends = {client.lost, upstream.lost, cut}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     finally:
+        if cut.done():
+            upstream.abort()
         client.close()
         upstream.close()
         try:

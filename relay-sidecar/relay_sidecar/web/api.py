@@ -23,12 +23,11 @@ from relay_sidecar.core.endpoint_view.view_version import FIRST_OF_VIEW
 from relay_sidecar.core.link import SERVER
 from relay_sidecar.upstream.documents.documents import DocumentCache
 from relay_sidecar.upstream.messages import ClientRequest, asks_for_upgrade
-from relay_sidecar.upstream.proxy import IS_PASSED_ON, LONGEST_REQUEST
+from relay_sidecar.upstream.proxy import IS_PASSED_ON
 from relay_sidecar.web.discovery import Discovery
 from relay_sidecar.web.reads.reads import Reads
 from relay_sidecar.web.reads.selection import ClientRead
 from relay_sidecar.web.refusals import Refusals
-from relay_sidecar.web.responses import status_answer
 from relay_sidecar.web.upstream import Upstream
 
 if TYPE_CHECKING:
@@ -60,6 +59,7 @@ class Api:
         discovery: Discovery,
         *,
         link_known: Callable[[], Awaitable[None]],
+        is_link_open: Callable[[], bool],
         logs_refusals: bool = False,
         tokens: "TokenRequests | None" = None,
     ) -> None:
@@ -69,19 +69,19 @@ class Api:
         self._discovery = discovery
         self.link_known = link_known
         self._tokens = tokens
-        self._refusals = Refusals(reads.streams.counters, are_logged=logs_refusals)
+        self.refusals = Refusals(
+            reads.streams.counters, are_logged=logs_refusals, is_link_open=is_link_open
+        )
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         answer: web.StreamResponse
         try:
             answer = await self._answer(request)
         except Refused as refused:
-            self._refusals.refused(request, refused.status)
-            answer = status_answer(refused.status)
+            answer = self.refusals.answer(request, refused.status)
         except Unreachable as error:
             status = unavailable(f"upstream is out of reach: {error}")
-            self._refusals.refused(request, status)
-            answer = status_answer(status)
+            answer = self.refusals.answer(request, status)
             # A relay before this one is to know who says so.
             answer.headers[hdrs.SERVER] = SERVER
         self._reads.streams.counters.answered(
@@ -129,10 +129,9 @@ class Api:
         fresh = self._reads.freshness
         wanted = representation(request.headers.get("Accept", ""))
         are_many = info.verb == "deletecollection"
-        timeout = LONGEST_REQUEST if are_many else fresh.settings.write_timeout
         asked_at = fresh.wall()
         answer = await self._upstream.write(
-            ClientRequest(request, accept_header(wanted, is_list=are_many), timeout)
+            ClientRequest(request, accept_header(wanted, is_list=are_many), None)
         )
         if answer.status in (200, 201, 202):
             await fresh.written(info, wanted, answer, asked_at)

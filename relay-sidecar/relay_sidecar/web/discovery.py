@@ -39,7 +39,10 @@ class Discovery:
                     return await fetched.send(request)
         document = self._documents.recall(path, accept)
         if document is None:
-            raise Refused(unavailable(f"upstream is out of reach and {path} is not known here"))
+            cause = self._upstream.cause or "it gave no answer in time"
+            raise Refused(
+                unavailable(f"{path}: not known here, and upstream is out of reach: {cause}")
+            )
         return _kept(request, document)
 
 

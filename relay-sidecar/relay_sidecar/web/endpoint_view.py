@@ -34,8 +34,6 @@ from relay_sidecar.web.api import Api, check_is_upstreams, is_kept
 from relay_sidecar.web.reads.freshness import unreachable
 from relay_sidecar.web.reads.reads import Reads
 from relay_sidecar.web.reads.selection import ClientRead, takes_whole
-from relay_sidecar.web.refusals import Refusals
-from relay_sidecar.web.responses import status_answer
 
 # Seconds; a disk that hangs is waited for for as long.
 PATIENCE: Final = 3.0
@@ -51,8 +49,6 @@ class EndpointViewApi:
         reads: Reads,
         view: EndpointView,
         sources: Streams,
-        *,
-        logs_refusals: bool,
     ) -> None:
         self.run, self.status = view.run, view.status
         self._api = api
@@ -61,7 +57,7 @@ class EndpointViewApi:
         self._view = view
         self._sources = sources
         self._counters = sources.counters
-        self._refusals = Refusals(sources.counters, are_logged=logs_refusals)
+        self._refusals = api.refusals
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         answer: web.StreamResponse
@@ -72,8 +68,7 @@ class EndpointViewApi:
                 return await self._api.handle(request)
             answer = await self._answer(request, info)
         except Refused as refused:
-            self._refusals.refused(request, refused.status)
-            answer = status_answer(refused.status)
+            answer = self._refusals.answer(request, refused.status)
         self._counters.answered(request.method, answer.status, "cache")
         return answer
 

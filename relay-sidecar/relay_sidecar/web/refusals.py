@@ -4,6 +4,8 @@ What is not there (404), conflicts (409) or is gone (410) is an answer, no refus
 asks for things that do not exist grows neither the metrics nor the log without bound.
 """
 
+from collections.abc import Callable
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
 
@@ -14,17 +16,32 @@ from edge_sidecars.apimachinery.status import Refused, Status
 from edge_sidecars.runtime.log import Sparing, fields, logger
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.telemetry.metrics import RelayCounters
+from relay_sidecar.web.responses import status_answer
 
+# Seconds; client-go asks again after these.
+RETRY_AFTER: Final = 1
 # Seconds between two lines about the same kind of request.
 EVERY: Final = 10.0
 ANSWERS: Final = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.GONE})
 
 
 class Refusals:
-    def __init__(self, counters: RelayCounters, *, are_logged: bool) -> None:
+    """`is_link_open`: it is not settled yet whether upstream can be reached."""
+
+    def __init__(
+        self, counters: RelayCounters, *, are_logged: bool, is_link_open: Callable[[], bool]
+    ) -> None:
         self._counters = counters
+        self._is_link_open = is_link_open
         self._are_logged = are_logged
         self._sparing = Sparing(every=EVERY)
+
+    def answer(self, request: web.BaseRequest, status: Status) -> web.Response:
+        """The refusal as it is sent. A client is to ask again only while that may help."""
+        if status.code == HTTPStatus.SERVICE_UNAVAILABLE and status.retry_after is None:
+            status = replace(status, retry_after=RETRY_AFTER if self._is_link_open() else None)
+        self.refused(request, status)
+        return status_answer(status)
 
     def refused(self, request: web.BaseRequest, status: Status) -> None:
         if status.code in ANSWERS:

@@ -20,6 +20,11 @@ class Upstream(Protocol):
         """The API server is offline: upstream is another relay, which answers from its cache."""
         ...
 
+    @property
+    def cause(self) -> str:
+        """Why the API server is not reached; "" while it is."""
+        ...
+
     async def fetch(self, asked: ClientRequest) -> BufferedResponse: ...
 
     async def stream(
@@ -50,6 +55,7 @@ class NoUpstream:
 
     is_up = False
     is_relayed = False
+    cause = ""
 
     def __init__(self, refusal: Callable[[], Exception]) -> None:
         self._refusal = refusal

@@ -64,7 +64,7 @@ async def open_access(
         families=saved.kept.get(FAMILIES, {}),
     )
     reviews = Reviews(transport, timeout=config.request_timeout)
-    access = CallerAccess(reviews, store, is_up=lambda: probe.may_be_up)
+    access = CallerAccess(reviews, store, is_up=lambda: probe.may_be_up, cause=lambda: probe.cause)
     stack.push_async_callback(access.close)
     spawn(store.run())
     if config.client_ca_file is None:

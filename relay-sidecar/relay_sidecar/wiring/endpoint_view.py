@@ -45,4 +45,4 @@ def endpoint_view(
     reads = Reads(
         access, NoUpstream(unreachable), view.streams, BuiltInFields(), Journal(None), settings
     )
-    return EndpointViewApi(api, access, reads, view, streams, logs_refusals=config.log_refusals)
+    return EndpointViewApi(api, access, reads, view, streams)

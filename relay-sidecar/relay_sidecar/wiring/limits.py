@@ -7,9 +7,6 @@ from relay_sidecar.web.reads.freshness import ReadSettings
 # A window covers what a client misses between two watches; bytes and events of one stream.
 WINDOW_BYTES = 8 * 1024 * 1024
 WINDOW_EVENTS = 10_000
-# The longest admission webhook takes 30 s (timeoutSeconds), with the default of 5 s for a request;
-# after that the outcome of the write is unknown.
-PATIENCE_FOR_WRITES = 6
 
 
 def limits_of(config: Config) -> Limits:
@@ -30,7 +27,6 @@ def settings_of(config: Config) -> ReadSettings:
         reads_cache=config.is_local or not config.reads_upstream,
         read_timeout=config.read_timeout,
         request_timeout=config.request_timeout,
-        write_timeout=PATIENCE_FOR_WRITES * config.request_timeout,
         max_watchers=config.max_watchers,
         watch_buffer=config.watch_buffer,
         shard_pushdown=config.shard_pushdown,

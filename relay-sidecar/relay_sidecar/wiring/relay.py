@@ -137,6 +137,7 @@ class Relay:
             reads,
             Discovery(self._documents, proxy, timeout=config.request_timeout),
             link_known=partial(probe.known, FIRST_VERDICT),
+            is_link_open=lambda: probe.is_open,
             logs_refusals=config.log_refusals,
             tokens=None if self._tokens is None else self._tokens.requests(proxy),
         )
@@ -158,14 +159,16 @@ class Relay:
             tokens=tuple if self._tokens is None else self._tokens.statuses,
             endpoint_view=None if view is None else view.status,
         )
-        self._subscribe(transport, access, journal)
+        self._subscribe(transport, proxy, access, journal)
 
-    def _subscribe(self, transport: ApiTransport, access: Access, journal: Journal) -> None:
+    def _subscribe(
+        self, transport: ApiTransport, proxy: Proxy, access: Access, journal: Journal
+    ) -> None:
         """Who hears of what, in this order."""
         streams, probe = self._streams, self._probe
         probe.on_change += (
             streams.counters.link_changed,
-            partial(_end_requests, transport, probe),
+            partial(_end_requests, transport, proxy, probe),
             self._document_refresh.link,
             self._schemas.link,
             access.link,
@@ -280,6 +283,7 @@ class Relay:
             outages=probe.outages,
             via="" if detour is None else detour.via,
             is_own_up=probe.is_up if detour is None else detour.is_own_up,
+            cause=probe.cause,
         )
 
 
@@ -299,10 +303,11 @@ def _secrets_status(secrets: "SealedSecrets | None") -> SecretsStatus:
     return secrets_status(secrets)
 
 
-def _end_requests(transport: ApiTransport, probe: LinkProbe, is_up: bool) -> None:
+def _end_requests(transport: ApiTransport, proxy: Proxy, probe: LinkProbe, is_up: bool) -> None:
     """A connection that was open before the link went would wait for its time-outs."""
     if not is_up and not probe.is_relayed:
         transport.abort()
+        proxy.cut()
 
 
 async def _list_again(streams: Streams, timeout: float, resources: frozenset[ResourceName]) -> None:

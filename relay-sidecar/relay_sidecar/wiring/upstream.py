@@ -8,6 +8,7 @@ from edge_sidecars.kubeapi import (
     POOLED_FOR,
     SILENCE,
     ApiTransport,
+    BackgroundConnects,
     Credentials,
 )
 from edge_sidecars.runtime.cli.proxies import HttpProxy
@@ -35,7 +36,7 @@ from relay_sidecar.wiring.limits import limits_of
 KEPT_INTERVALS = 2
 SILENT_INTERVALS = 5
 USED_INTERVALS = 240
-# Seconds; the limit of one probe.
+# Seconds; the deadline of a probe on a quick link: a cut is noticed within 3 s.
 PROBE_TIMEOUT = 0.9
 
 
@@ -51,7 +52,7 @@ def upstream_transport(
         credentials,
         user_agent=f"relay-sidecar/{VERSION}",
         pooled_for=max(KEPT_INTERVALS * at_rest, POOLED_FOR),
-        silence=max(SILENT_INTERVALS * at_rest, SILENCE),
+        background=BackgroundConnects(silence=max(SILENT_INTERVALS * at_rest, SILENCE)),
         max_age=max(USED_INTERVALS * at_rest, MAX_AGE),
         detour=detour,
     )
@@ -61,7 +62,10 @@ def upstream_transport(
 
 def upstream_link(config: Config, *, was_down: bool) -> UpstreamLink:
     return UpstreamLink(
-        probe_interval=config.probe_interval, probe_timeout=PROBE_TIMEOUT, was_down=was_down
+        probe_interval=config.probe_interval,
+        probe_timeout=PROBE_TIMEOUT,
+        max_probe_timeout=config.probe_timeout,
+        was_down=was_down,
     )
 
 

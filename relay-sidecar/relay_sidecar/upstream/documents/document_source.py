@@ -55,7 +55,13 @@ class DocumentSource:
 
     async def fetch(self, path: str, headers: Mapping[str, str]) -> FetchedDocument:
         """The answer to a GET. Raises `kubeapi.Unreachable`."""
-        request = Request("GET", path, header_timeout=self._timeout, headers=headers.items())
+        request = Request(
+            "GET",
+            path,
+            header_timeout=self._timeout,
+            connect_timeout=self._timeout,
+            headers=headers.items(),
+        )
         async with self._transport.send(request) as answer:
             self._authenticated(answer.status)
             if is_of_api_server(answer.status, answer.headers):

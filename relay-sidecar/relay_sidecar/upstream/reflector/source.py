@@ -51,6 +51,7 @@ class UpstreamSource:
             "GET",
             _target(path, params),
             header_timeout=self._timeout,
+            connect_timeout=self._timeout,
             headers=(("Accept", accept), ("Accept-Encoding", "gzip")),
             is_decoded=True,
         )
@@ -83,6 +84,7 @@ class UpstreamSource:
             "GET",
             _target(path, params),
             header_timeout=self._timeout,
+            connect_timeout=self._timeout,
             headers=(("Accept", "application/json"), ("Accept-Encoding", "identity")),
             connection="fresh",
         )

@@ -74,7 +74,6 @@ class ReadSettings:
     reads_cache: bool
     read_timeout: float
     request_timeout: float
-    write_timeout: float
     max_watchers: int
     watch_buffer: int
     shard_pushdown: bool = False
@@ -179,6 +178,15 @@ class Freshness:
             # It may be there still: then upstream will say so.
             await self.forget(info.resource, key_of(info))
 
+    def not_cached(self, info: RequestInfo) -> Refused:
+        """Of what cannot be answered from the cache, while upstream is out of reach."""
+        name = f" {info.name}" if info.name else ""
+        where = f" of namespace {info.namespace}" if info.namespace else ""
+        what = f"{_spelled(info.resource)}{name}{where}"
+        cause = self.upstream.cause or "it gave no answer in time"
+        why = f"not known here, and upstream is out of reach: {cause}"
+        return Refused(unavailable(f"{what}: {why}; {_remedy(info.resource)}"))
+
     def patience(self, *, has_answer: bool) -> float:
         """Seconds for which upstream may think, where the relay could answer as well or cannot.
 
@@ -226,8 +234,22 @@ class Freshness:
 
 
 def unreachable() -> Refused:
-    """Of what is not cached."""
+    """Of what is not in the endpoint view."""
     return Refused(unavailable("upstream is out of reach and this is not known here"))
+
+
+def _remedy(resource: ResourceName) -> str:
+    """What would have kept it."""
+    if resource.plural == "secrets" and not resource.group:
+        return "--keep-secrets keeps Secrets that are watched by name over a restart"
+    return f"--preload={_spelled(resource)} keeps it from the start"
+
+
+def _spelled(resource: ResourceName) -> str:
+    """As kubectl and --preload take it."""
+    if not resource.group:
+        return resource.plural
+    return f"{resource.plural}.{resource.version}.{resource.group}"
 
 
 def _dead(body: bytes) -> str:

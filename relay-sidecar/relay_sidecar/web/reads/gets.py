@@ -17,7 +17,7 @@ from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.core.link import NOBODY_THERE, told_age
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.upstream.messages import BufferedResponse, ClientRequest
-from relay_sidecar.web.reads.freshness import Freshness, unreachable
+from relay_sidecar.web.reads.freshness import Freshness
 from relay_sidecar.web.reads.selection import (
     ClientRead,
     by_name,
@@ -159,7 +159,7 @@ class Gets:
             confirmed_at = self._streams.reflectors.confirmed_at(lacking)
             return self._absent(read, self._freshness.age_since(confirmed_at))
         if known is None or not takes_whole(read.wanted):
-            raise unreachable()
+            raise self._freshness.not_cached(read.info)
         item, source = known
         if isinstance(source, Stream):
             source = self._streams.reflectors.confirmed_at(source)

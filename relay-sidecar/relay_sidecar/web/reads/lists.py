@@ -13,7 +13,7 @@ from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.streams.list_encoder import ListBody
 from relay_sidecar.streams.readiness import NotCached, StreamDenied, UpstreamFailing, ready
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.web.reads.freshness import VERSION_WAIT, Freshness, unreachable
+from relay_sidecar.web.reads.freshness import VERSION_WAIT, Freshness
 from relay_sidecar.web.reads.pushdown import ShardPushdown
 from relay_sidecar.web.reads.selection import (
     ClientRead,
@@ -58,7 +58,7 @@ class Lists:
         if options.continue_token:
             raise Refused(expired_continue())
         if not takes_whole(wanted):
-            raise unreachable()
+            raise self._freshness.not_cached(read.info)
         try:
             return await self._from_stream(listing)
         except (StreamDenied, UpstreamFailing):
@@ -67,7 +67,7 @@ class Lists:
         except NotCached:
             if self._upstream.is_relayed:
                 return await self._upstream.forward(request, options.shards)
-            raise unreachable() from None
+            raise self._freshness.not_cached(read.info) from None
 
     def _asks_upstream(self, listing: ClientList) -> bool:
         options = listing.options
@@ -81,17 +81,19 @@ class Lists:
         if listing.options.match is VersionMatch.EXACT and asked:
             return await self._exactly(listing, asked, since)
         stream = await ready(self._streams, scope, now=self._freshness.now(), since=since)
+        is_confirmed = True
         if not await self._freshness.is_new_enough(stream, scope):
             answer = await self._from_upstream.answer(listing, is_last_resort=True)
-            if answer is None:
-                raise unreachable()
-            return answer
+            if answer is not None:
+                return answer
+            # The link went a moment ago: what is known stands in for what upstream would say.
+            is_confirmed = False
         if asked and not await stream.until(lambda: stream.version >= asked, timeout=VERSION_WAIT):
             answer = await self._from_upstream.answer(listing, is_last_resort=True)
             if answer is None:
                 raise Refused(too_large_version(asked, stream.version))
             return answer
-        return await self._send(listing, stream, stream.version, since)
+        return await self._send(listing, stream, stream.version, since, is_confirmed=is_confirmed)
 
     async def _exactly(self, listing: ClientList, version: int, since: float) -> web.StreamResponse:
         for stream in self._streams.covering(listing.scope):
@@ -102,9 +104,16 @@ class Lists:
         raise Refused(expired())
 
     async def _send(
-        self, listing: ClientList, stream: Stream, version: int, since: float
+        self,
+        listing: ClientList,
+        stream: Stream,
+        version: int,
+        since: float,
+        *,
+        is_confirmed: bool = True,
     ) -> web.StreamResponse:
-        """`version`: the stream's, or another at which its objects are the same."""
+        """`version`: the stream's, or another at which its objects are the same; `is_confirmed`:
+        upstream was not asked in vain."""
         scope = listing.scope
         self._freshness.handed_out(scope.resource, version)
         view = view_of(stream, scope, listing.wanted, listing.options.shards)
@@ -118,6 +127,6 @@ class Lists:
                 api_version=stream.api_version,
                 version=version,
             )
-        stands_in = self._asks_upstream(listing)
+        stands_in = self._asks_upstream(listing) or not is_confirmed
         headers = self._freshness.age(stream, since=since, stands_in=stands_in)
         return await send_list(listing.request, body, headers)

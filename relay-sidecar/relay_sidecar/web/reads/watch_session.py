@@ -23,7 +23,8 @@ FAREWELL = 5.0
 
 
 class WatchSession:
-    """One watch, from its first byte to its last."""
+    """One watch, from its first byte to its last; `stands_in` for one of upstream, which was asked
+    and did not answer."""
 
     def __init__(
         self,
@@ -32,7 +33,10 @@ class WatchSession:
         see: Callable[[Stream], StreamView],
         options: ListOptions,
         freshness: Freshness,
+        *,
+        stands_in: bool = False,
     ) -> None:
+        self._stands_in = stands_in
         self.response = web.StreamResponse(headers=JSON)
         self._request = request
         self._stream = stream
@@ -50,7 +54,8 @@ class WatchSession:
 
     async def begin(self, since: float) -> None:
         if self.tells_state:
-            self.response.headers.update(self._freshness.age(self._stream, since=since))
+            age = self._freshness.age(self._stream, since=since, stands_in=self._stands_in)
+            self.response.headers.update(age)
         if self._request.version >= (1, 1):
             self.response.enable_chunked_encoding()
         else:

@@ -15,10 +15,11 @@ from edge_sidecars.apimachinery.request.request_info import ListOptions
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.shards import ShardSelector
 from edge_sidecars.apimachinery.status import Refused, expired, too_large_version, too_many
+from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.streams.readiness import NotCached, StreamDenied, UpstreamFailing, opened, ready
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.web.reads.freshness import VERSION_WAIT, Freshness, unreachable
+from relay_sidecar.web.reads.freshness import VERSION_WAIT, Freshness
 from relay_sidecar.web.reads.pushdown import ShardPushdown
 from relay_sidecar.web.reads.selection import (
     ClientRead,
@@ -76,20 +77,28 @@ class Watches:
         if self._upstream.is_up and (scope is None or not is_made_here(wanted)):
             return await self._upstream.forward(request, options.shards)
         if scope is None or not takes_whole(wanted):
-            raise unreachable()
+            raise self._freshness.not_cached(read.info)
         if self._open >= self._freshness.settings.max_watchers:
             raise Refused(too_many(f"{self._open} watches are open, --max-watchers is reached"))
         # From here on, or all that come while the first list is under way would find a place.
         self._open += 1
         try:
-            stream = await self._found(scope, options, since)
+            stream = await self._found(read, scope, options, since)
+            see = partial(view_of, scope=scope, wanted=wanted, shards=options.shards)
             if stream is not None:
-                see = partial(view_of, scope=scope, wanted=wanted, shards=options.shards)
                 session = WatchSession(request, stream, see, options, self._freshness)
                 return await self._run(session, options, permit, since)
         finally:
             self._open -= 1
-        return await self._forwarded(request, scope, options.shards)
+        try:
+            return await self._forwarded(request, scope, options.shards)
+        except Unreachable:
+            # The link went a moment ago: what is known stands in for what upstream would say.
+            found = self._streams.covering(scope)
+            if not found or not _begins_with_state(options):
+                raise
+            session = WatchSession(request, found[0], see, options, self._freshness, stands_in=True)
+            return await self._run(session, options, permit, since)
 
     async def _forwarded(
         self, request: web.BaseRequest, scope: ListScope, shards: ShardSelector
@@ -121,7 +130,9 @@ class Watches:
                 await opened(streams, scope, now=self._freshness.now())
                 return
 
-    async def _found(self, scope: ListScope, options: ListOptions, since: float) -> Stream | None:
+    async def _found(
+        self, read: ClientRead, scope: ListScope, options: ListOptions, since: float
+    ) -> Stream | None:
         """As `_stream`; raises `Refused`."""
         try:
             return await self._stream(scope, options, since)
@@ -131,7 +142,7 @@ class Watches:
         except NotCached:
             if self._upstream.is_relayed:
                 return None
-            raise unreachable() from None
+            raise self._freshness.not_cached(read.info) from None
 
     async def _stream(self, scope: ListScope, options: ListOptions, since: float) -> Stream | None:
         """The stream to tell from, None where this client has to be served from upstream.
@@ -139,7 +150,7 @@ class Watches:
         Raises `Refused`, `StreamDenied`, `NotCached`.
         """
         asked = options.resource_version
-        if asked and not options.send_initial_events:
+        if asked and not _begins_with_state(options):
             return await self._holding(scope, asked)
         stream = await ready(self._streams, scope, now=self._freshness.now(), since=since)
         if not await self._freshness.is_new_enough(stream, scope):
@@ -221,6 +232,10 @@ class Watches:
     async def _permit_again(self, permit: Permit) -> float:
         async with self._permitting.next():
             return await permit()
+
+
+def _begins_with_state(options: ListOptions) -> bool:
+    return options.send_initial_events or not options.resource_version
 
 
 def _seconds(options: ListOptions, chance: float) -> float:

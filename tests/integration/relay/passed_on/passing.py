@@ -50,6 +50,7 @@ class Passing:
     def __init__(self, credentials: Credentials, *, token: str | None = None) -> None:
         self.may_be_asked = True
         self.is_relayed = False
+        self.cause = ""
         self.evidence: list[LinkEvidence] = []
         self.pieces: list[bytes] = []
         self._credentials = credentials

@@ -489,7 +489,7 @@ def test_r6_a_write_that_was_not_sent_may_be_sent_again(method: str, mode: str) 
     with Passing(Plain(gone())).host() as relay:
         response, body = ask(relay.port, method, headers={MODE: mode}, body=b"{}")
     told = json.loads(body)
-    assert (response.status, response.headers["Retry-After"]) == (503, "1")
+    assert response.status == 503
     assert (told["kind"], told["reason"], told["code"]) == ("Status", "ServiceUnavailable", 503)
 
 
@@ -544,7 +544,6 @@ def test_r6_a_write_on_a_kept_connection_that_ends_is_never_sent_twice(
     # Over another one, where the end of the first was seen before.
     assert response.status in (200, 504)
     assert len(written) <= 1
-    assert (response.headers["Retry-After"] is None) or not written
 
 
 def test_what_changes_nothing_upstream_takes_a_connection_that_is_there() -> None:

@@ -371,3 +371,46 @@ def test_what_is_read_after_a_standstill_may_have_come_before_it(is_probed: bool
     assert made.heard_at == later + 1
     made.met(LinkEvidence.ANSWERED, later + 2)
     assert made.heard_at == later + 2
+
+
+def on_long_round_trips(*seconds: float) -> UpstreamLink:
+    made = UpstreamLink(probe_interval=1.0, probe_timeout=0.9, max_probe_timeout=10.0)
+    for each in seconds:
+        made.round_trip_took(each)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("seen", "deadline"),
+    [((), 0.9), ((0.01,), 0.9), ((0.3,), 1.2), ((2.0,), 8.0), ((7.0,), 10.0)],
+)
+def test_the_deadline_of_a_probe_follows_the_round_trip(
+    seen: tuple[float, ...], deadline: float
+) -> None:
+    assert on_long_round_trips(*seen).probe_timeout == pytest.approx(deadline)
+
+
+def test_one_late_answer_among_quick_ones_is_forgotten_within_seconds() -> None:
+    made = on_long_round_trips(*[0.01] * 5, 2.0)
+    assert made.probe_timeout > 2.0
+    for _ in range(6):
+        made.round_trip_took(0.01)
+
+    assert made.probe_timeout == pytest.approx(0.9)
+
+
+def test_an_answer_after_the_deadline_of_its_probe_makes_the_link_up() -> None:
+    made = down()
+    made.probed_late(LinkEvidence.ANSWERED, NOW + 9)
+
+    assert made.is_up(NOW + 9)
+
+
+@pytest.mark.parametrize("kind", FAILURES)
+def test_a_failure_after_the_deadline_counts_no_second_time(kind: LinkEvidence) -> None:
+    made = up()
+    made.probing(NOW + 1)
+    made.probed(LinkEvidence.TIMED_OUT, NOW + 2)
+    made.probed_late(kind, NOW + 2.1)
+
+    assert made.is_up(NOW + 2.2)

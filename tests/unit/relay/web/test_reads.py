@@ -56,7 +56,6 @@ SETTINGS = ReadSettings(
     reads_cache=False,
     read_timeout=1.0,
     request_timeout=1.0,
-    write_timeout=1.0,
     max_watchers=10,
     watch_buffer=1 << 20,
 )
@@ -110,6 +109,7 @@ class World:
         self.answers: list[tuple[int, dict[str, str]]] = []
         self.asked = 0
         self.is_relayed = False
+        self.cause = ""
         self.ticks = 1000.0
         self.while_asked: Callable[[], object] = lambda: None
         self.journal = RecordingJournal()

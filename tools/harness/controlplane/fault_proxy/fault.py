@@ -63,6 +63,8 @@ class Fault:
     # The share of segments that the wire loses, either way: what is lost is sent again later, and
     # all that follows waits for it.
     loss: float = 0.0
+    # Bytes a second either way, which all connections share in turn; None: without a limit.
+    bandwidth: float | None = None
     # LOSE_RESPONSE: of how many connections, the next ones that send something; None: of all,
     # also of those that are waiting for a response already.
     losses: int | None = None
@@ -72,6 +74,8 @@ class Fault:
     def __post_init__(self) -> None:
         if not 0 <= self.loss < 1:
             raise ValueError(f"a share is at least 0 and below 1: {self.loss}")
+        if self.bandwidth is not None and self.bandwidth <= 0:
+            raise ValueError(f"a bandwidth is more than 0: {self.bandwidth}")
 
     def delay(self, direction: Direction, luck: float) -> float:
         """Seconds that a chunk which travels that way and drew `luck` in [0, 1) stays on its way:

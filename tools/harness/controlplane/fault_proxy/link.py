@@ -14,12 +14,15 @@ import contextlib
 import random
 import socket
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tools.harness.controlplane.fault_proxy.fault import Direction, Fault, Mode, Traffic
 from tools.harness.controlplane.fault_proxy.tls_records import RequestDetector
 
 CHUNK_BYTES = 65536
+# What goes over the wire at a time where it is thin: an Ethernet frame's worth.
+SEGMENT_BYTES = 1448
 # Chunks read ahead while earlier ones are delayed.
 CHUNKS_ON_THE_WAY = 256
 # Seconds without a byte in either direction after which a response is taken to be complete.
@@ -46,6 +49,8 @@ class PresentFault:
     def __init__(self) -> None:
         self.fault = Fault()
         self.losses_left: int | None = None
+        # When the wire is free again, by the loop's clock.
+        self._free_at = dict.fromkeys(Direction, 0.0)
         self._changed = asyncio.Event()
 
     def change(self, fault: Fault) -> None:
@@ -59,6 +64,16 @@ class PresentFault:
         """Returns when the fault changes, at the latest after `timeout` seconds."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._changed.wait(), timeout)
+
+    async def send(self, direction: Direction, size: int) -> None:
+        """Returns when this many bytes have left over a thin wire, which serves connections in
+        turn."""
+        bandwidth = self.fault.bandwidth
+        if bandwidth is None or not size:
+            return
+        now = asyncio.get_running_loop().time()
+        self._free_at[direction] = max(self._free_at[direction], now) + size / bandwidth
+        await asyncio.sleep(self._free_at[direction] - now)
 
 
 class Link:
@@ -154,8 +169,10 @@ class Link:
             if not chunk.data:
                 writer.write_eof()
                 return False
-            writer.write(chunk.data)
-            await writer.drain()
+            for segment in self._segments(chunk.data):
+                await self._present.send(direction, len(segment))
+                writer.write(segment)
+                await writer.drain()
         except OSError:
             self.reset()
             return False
@@ -164,6 +181,11 @@ class Link:
         else:
             self._traffic.response_bytes += len(chunk.data)
         return True
+
+    def _segments(self, data: bytes) -> Iterator[bytes]:
+        size = len(data) if self._present.fault.bandwidth is None else SEGMENT_BYTES
+        for start in range(0, len(data), size):
+            yield data[start : start + size]
 
     def _note_request(self, chunk: _Chunk) -> None:
         self._detector.feed(chunk.data)

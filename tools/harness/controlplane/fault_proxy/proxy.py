@@ -128,6 +128,15 @@ class FaultProxy:
         again after 0.2 s, 0.6 s, 1.4 s, …"""
         self.apply(Fault(loss=share))
 
+    def be_slow(
+        self, *, round_trip: float = 0.0, loss: float = 0.0, bandwidth: float | None = None
+    ) -> None:
+        """A thin link: each round trip takes `round_trip` seconds, a share of all segments is lost
+        and sent again, and so many bytes a second get through, each way. A connection takes one
+        round trip less than on a wire, since this proxy accepts it."""
+        delay = Delay(round_trip / 2)
+        self.apply(Fault(request_delay=delay, response_delay=delay, loss=loss, bandwidth=bandwidth))
+
     def lose_response(self, *, connections: int | None = None, reset: bool = False) -> None:
         """Forwards requests, and none of the server's bytes from a request on: silence or, with
         `reset`, a reset in place of the response, as soon as nothing moves any more. TLS
