@@ -113,6 +113,7 @@ def test_the_document_is_plain_json_with_versions_as_text() -> None:
         "ownIsUp": True,
         "downSeconds": None,
         "cause": None,
+        "proxy": None,
         "outages": [{"began": "2026-11-22T01:02:03.500Z", "seconds": 61.235}],
     }
     assert told["objects"] == 3
