@@ -123,6 +123,7 @@ class GlobalManager:
                 may_serve=self._may_serve,
                 rebalances=self._is_any,
                 may_wait=self._may_come_to_serve,
+                max_lcs=config.max_lcs,
             )
             self.ownership.subscribe(self.hub.moved)
 

@@ -49,9 +49,11 @@ KUBE_SYSTEM = "kube-system"
 # Seconds; a round trip to the API server and its etcd takes some milliseconds.
 MIN_REQUEST_TIMEOUT = 0.1
 MAX_CONCURRENCY = 256
+# Of limits.md, section 4; each costs a descriptor and some 100 KiB.
+DEFAULT_MAX_LCS = 2048
 _TLS = ("tls_cert", "tls_key", "client_ca")
 # Without a hub these would say nothing.
-_HUB_ONLY = ("stream_listen", "sedna_listen", *_TLS, "review_tokens")
+_HUB_ONLY = ("stream_listen", "sedna_listen", *_TLS, "review_tokens", "max_lcs")
 
 
 class Mode(Enum):
@@ -134,6 +136,9 @@ class Config:
     review_tokens: bool = _switch(
         "LCs must bring a token that the API server binds to their node; default false"
     )
+    max_lcs: int = setting(
+        str(DEFAULT_MAX_LCS), "LCs, and connections of each of the two addresses, at a time", whole
+    )
     # What Sedna's GM tells its workers (localController.server, knowledgeBaseServer.server).
     lc_server: str = option(
         "URL",
@@ -175,6 +180,8 @@ class Config:
             raise BadInput(
                 f"--concurrency {self.concurrency} must be between 1 and {MAX_CONCURRENCY}"
             )
+        if self.max_lcs < 1:
+            raise BadInput(f"--max-lcs {self.max_lcs} must be at least 1")
         self._check_listeners()
         if (self.tls_cert is None) != (self.tls_key is None):
             raise BadInput("--tls-cert and --tls-key need each other: name both")

@@ -15,7 +15,7 @@ import random
 from collections.abc import Iterable
 
 from edge_sidecars.runtime.clock import is_set
-from edge_sidecars.runtime.log import fields, logger
+from edge_sidecars.runtime.log import fields, logger, sparing
 from edge_sidecars.sedna_api.core.api_object import Document
 from edge_sidecars.sedna_api.core.kinds import DATASET, MODEL
 from edge_sidecars.sedna_api.core.messages import Hello
@@ -38,7 +38,8 @@ class Hub:
     """Listens to `objects` from its making on; `run` until the process ends.
 
     `rebalances`: whether other GMs serve as well. `may_wait`: whether this GM may be the next one
-    that serves, so that LCs do well to wait for it."""
+    that serves, so that LCs do well to wait for it. `max_lcs`: streams at a time; None: any
+    number."""
 
     def __init__(
         self,
@@ -48,12 +49,14 @@ class Hub:
         may_serve: MayServe,
         rebalances: bool,
         may_wait: MayServe = lambda: False,
+        max_lcs: int | None = None,
     ) -> None:
         self._objects = objects
         self._sink = sink
         self._may_serve = may_serve
         self._rebalances = rebalances
         self._may_wait = may_wait
+        self.max_lcs = max_lcs
         # What LCs that are served were told of their number.
         self._pace = 0.0
         self._began = asyncio.get_running_loop().time()
@@ -100,6 +103,15 @@ class Hub:
         if turned_away is not None:
             return turned_away
         former = self._streams.get(hello.node)
+        if former is None and self.max_lcs is not None and len(self._present) >= self.max_lcs:
+            self.turned_away += 1
+            if sparing.allows("max-lcs"):
+                logger.warning(
+                    "no more LCs are served",
+                    extra=fields(limit=self.max_lcs, remedy="raise --max-lcs"),
+                )
+            why = f"this GM has {self.max_lcs} LCs, as many as --max-lcs allows"
+            return SessionEnded(EndCause.UNAVAILABLE, why)
         if former is not None:
             former.end(EndCause.REPLACED, "the node has a newer stream")
         now = asyncio.get_running_loop().time()

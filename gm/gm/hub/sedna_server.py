@@ -15,9 +15,14 @@ import uuid
 from contextlib import suppress
 from typing import Final
 
-from aiohttp import WSCloseCode, WSMsgType, web
+from aiohttp import WSCloseCode, WSMsgType
+from aiohttp.web_ws import WebSocketResponse
 
+from edge_sidecars.runtime.cli.values import Address, BadInput
 from edge_sidecars.runtime.log import fields, logger
+from edge_sidecars.runtime.web import aiohttp_web as web
+from edge_sidecars.runtime.web.endpoints import text
+from edge_sidecars.runtime.web.listener import Listener, ListenerOptions
 from edge_sidecars.sedna_api.core.messages import Hello
 from edge_sidecars.sedna_api.core.report import unnumbered_store
 from gm.hub.core.sedna_messages import NotASednaMessage, Translator
@@ -36,6 +41,15 @@ MAX_FRAME: Final = 128 * 1024
 PACE: Final = 0.005
 # Seconds for the closing handshake with an LC that does not read.
 CLOSE_TIMEOUT: Final = 1.0
+# Of a hub without a limit of its own.
+MAX_CONNECTIONS: Final = 2048
+OPTIONS: Final = ListenerOptions(
+    log="gm.sedna",
+    backlog=128,
+    shutdown_grace=CLOSE_TIMEOUT,
+    # What an LC has sent when it leaves is read to the end.
+    ends_with_client=False,
+)
 # Bytes of the reason in a close frame: 125 less the code (RFC 6455, section 5.5).
 MAX_REASON: Final = 123
 
@@ -45,35 +59,39 @@ class SednaServer:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        application = web.Application()
-        # Sedna's GM serves any path.
-        application.router.add_get("/{path:.*}", self._connect)
-        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=CLOSE_TIMEOUT)
+        self._listener: Listener | None = None
 
     async def start(self, host: str, port: int) -> int:
         """Listens and returns the port. Raises `CannotListen`."""
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, host or None, port)
+        listener = Listener(
+            Address(host, port),
+            self._connect,
+            options=OPTIONS,
+            limit=MAX_CONNECTIONS if self._hub.max_lcs is None else self._hub.max_lcs,
+        )
         try:
-            await site.start()
-        except OSError as error:
-            await self._runner.cleanup()
-            raise CannotListen(f"{host}:{port}: {error.strerror or error}") from error
-        bound: int = self._runner.addresses[0][1]
-        return bound
+            await listener.open()
+        except BadInput as error:
+            raise CannotListen(f"{host}:{port}: {error}") from error
+        self._listener = listener
+        return listener.bound.port
 
     async def stop(self) -> None:
         """Ends what is left; nothing listens any more."""
-        await self._runner.cleanup()
+        if self._listener is not None:
+            await self._listener.close()
 
-    async def _connect(self, request: web.Request) -> web.StreamResponse:
+    async def _connect(self, request: web.BaseRequest) -> web.StreamResponse:
+        # Sedna's GM serves any path.
         node = request.headers.get(NODE_HEADER, "")
+        if request.method != "GET":
+            return text(405, f"{request.method} is not allowed: LCs GET a websocket")
         if not node:
-            raise web.HTTPBadRequest(text=f"the header {NODE_HEADER} is missing\n")
+            return text(400, f"the header {NODE_HEADER} is missing")
         turned_away = self._hub.turn_away()
         if turned_away is not None:
-            raise web.HTTPServiceUnavailable(text=f"{turned_away.detail}\n")
-        socket = web.WebSocketResponse(
+            return text(503, turned_away.detail)
+        socket = WebSocketResponse(
             heartbeat=HEARTBEAT, max_msg_size=MAX_FRAME, timeout=CLOSE_TIMEOUT
         )
         await socket.prepare(request)
@@ -91,7 +109,7 @@ class SednaServer:
         return socket
 
 
-async def _carry(socket: web.WebSocketResponse, stream: NodeStream, translator: Translator) -> None:
+async def _carry(socket: WebSocketResponse, stream: NodeStream, translator: Translator) -> None:
     async def take_leave(_: Task, reading: Task) -> None:
         if not reading.done():
             await _close(socket, "" if stream.ended is None else stream.ended.detail)
@@ -102,7 +120,7 @@ async def _carry(socket: web.WebSocketResponse, stream: NodeStream, translator: 
     await carry(stream, writing, _read_all(socket, stream, translator), take_leave)
 
 
-async def _close(socket: web.WebSocketResponse, detail: str) -> None:
+async def _close(socket: WebSocketResponse, detail: str) -> None:
     """Begins the closing handshake; `WebSocketResponse.close` would drop what is yet to be read."""
     code = WSCloseCode.GOING_AWAY.to_bytes(2, "big")
     # The connection may be gone already.
@@ -110,9 +128,7 @@ async def _close(socket: web.WebSocketResponse, detail: str) -> None:
         await socket.send_frame(code + detail.encode()[:MAX_REASON], WSMsgType.CLOSE)
 
 
-async def _write_all(
-    socket: web.WebSocketResponse, stream: NodeStream, translator: Translator
-) -> None:
+async def _write_all(socket: WebSocketResponse, stream: NodeStream, translator: Translator) -> None:
     while (message := await stream.next_message()) is not None:
         frame = translator.down(message)
         if frame is None:
@@ -125,9 +141,7 @@ async def _write_all(
         await asyncio.sleep(PACE)
 
 
-async def _read_all(
-    socket: web.WebSocketResponse, stream: NodeStream, translator: Translator
-) -> None:
+async def _read_all(socket: WebSocketResponse, stream: NodeStream, translator: Translator) -> None:
     async for frame in socket:
         if frame.type is not WSMsgType.TEXT:
             continue

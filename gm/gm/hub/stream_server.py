@@ -41,6 +41,8 @@ from gm.hub.stream import NodeStream, Task, carry
 MAX_FROM_NODE: Final = 128 * 1024
 # Seconds from the connection to the hello.
 HELLO_TIMEOUT: Final = 10.0
+# Connections beside those of LCs: kubelet's probes and load balancers ask for health.
+PROBES: Final = 16
 # Seconds for the Drain of a stream that ends.
 FAREWELL: Final = 0.5
 # Seconds for what is left of streams when the server stops.
@@ -56,6 +58,8 @@ OPTIONS: Final = (
     ("grpc.max_send_message_length", MAX_TO_NODE),
     # Of one LC: its stream, and health beside it.
     ("grpc.max_concurrent_streams", 8),
+    # A connection that does not even get to HTTP/2, as HTTP/1 has for its head.
+    ("grpc.server_handshake_timeout_ms", 10_000),
     # Two GMs on one port are a mistake, not half of the LCs each.
     ("grpc.so_reuseport", 0),
 )
@@ -86,7 +90,11 @@ class StreamServer:
         self._hub = hub
         self._tls = tls
         self._reviewer = reviewer
-        self._server = grpc.aio.server(options=OPTIONS)
+        options: tuple[tuple[str, int], ...] = OPTIONS
+        if hub.max_lcs is not None:
+            most = hub.max_lcs + PROBES
+            options = (*OPTIONS, ("grpc.max_allowed_incoming_connections", most))
+        self._server = grpc.aio.server(options=options)
         method: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(
             self._connect
         )

@@ -2,6 +2,9 @@
 
 aiohttp_web  the part of aiohttp that serves requests
 listener     a socket, its connections, and how it is closed
-connections  how many are open or on their way; clients that end their side after the request
+places       who has the places of a listener, by the addresses that they come from
+intake       what a connection may send before it has sent a request
+inflow       how much of that all connections of a listener keep together
+connections  clients that end their side after the request; who keeps a place
 endpoints    what endpoints for people and machines have in common
 """

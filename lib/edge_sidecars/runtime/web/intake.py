@@ -18,6 +18,7 @@ from aiohttp.http_exceptions import LineTooLong
 from aiohttp.streams import EMPTY_PAYLOAD
 from aiohttp.web_protocol import _ErrInfo
 
+from edge_sidecars.runtime.log import fields, logger, sparing
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.inflow import Inflow
 
@@ -58,9 +59,19 @@ class Intake:
         self.lingering: set[asyncio.Transport] = set()
         # By the status of the answer; 0: none was due.
         self.refused: dict[int, int] = {}
+        # Where it listens, for the log.
+        self.name = ""
 
-    def count(self, status: int) -> None:
+    def count(self, status: int, why: str) -> None:
+        """Of a flood there is one line a minute."""
         self.refused[status] = self.refused.get(status, 0) + 1
+        if sparing.allows("no request", self.name):
+            logger.info(
+                "what came is no request",
+                extra=fields(
+                    listen=self.name, status=status, why=why, refused=sum(self.refused.values())
+                ),
+            )
 
     def close(self, transport: asyncio.Transport) -> None:
         self.lingering.discard(transport)
@@ -253,7 +264,7 @@ class IntakeConnection(web.RequestHandler):
         if self._head:
             self._refuse(HTTPStatus.REQUEST_TIMEOUT, f"no whole head within {HEAD_TIMEOUT:g} s")
         elif self._last_body is None:
-            self._intake.count(0)
+            self._intake.count(0, f"nothing within {HEAD_TIMEOUT:g} s")
             self._is_over = True
             self.force_close()
 
@@ -272,7 +283,7 @@ class IntakeConnection(web.RequestHandler):
         if is_idle and not self._messages and self._current_request is None:
             self._last_word(status, why)
             return
-        self._intake.count(status)
+        self._intake.count(status, why)
         self._is_over = True
         self._forget()
         self._read(False)
@@ -284,7 +295,7 @@ class IntakeConnection(web.RequestHandler):
 
     def _last_word(self, status: HTTPStatus, why: str) -> None:
         """Now; what was asked before it is not answered any more."""
-        self._intake.count(status)
+        self._intake.count(status, why)
         request, transport = self._current_request, self.transport
         if transport is not None and (request is None or not request.writer.output_size):
             transport.write(_answer(status, why))
@@ -348,7 +359,7 @@ class IntakeConnection(web.RequestHandler):
             code, why = exc.code, _reason(exc)
         elif isinstance(exc, web.RequestPayloadError):
             code, why = int(HTTPStatus.BAD_REQUEST), "the body is not what its headers say"
-            self._intake.count(code)
+            self._intake.count(code, why)
         else:
             return super().handle_error(request, status, exc, message)
         if request.writer.output_size:

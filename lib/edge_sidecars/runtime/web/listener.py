@@ -128,6 +128,7 @@ class Listener:
                 both = _BOTH.get(address.host)
                 is_as_named = both is None or len(sockets) == len(both)
                 self.bound = Address(address.host if is_as_named else host, port)
+            self.intake.name = str(self.bound)
             for sock in sockets:
                 self._sockets.append(sock)
                 sock.listen(max(self._options.backlog, self._options.queue or 0))
