@@ -15,6 +15,7 @@ from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.reservation import LOOPBACK
 from tools.harness.pods.relay import RelayProcess
 from tools.harness.pods.wire.caller import Caller
+from tools.harness.pods.wire.http_proxy import HttpProxy
 from tools.harness.pods.wire.raw_server import Connection, RawServer
 
 UNKNOWN = "/api/v1/namespaces/default/configmaps/unknown"
@@ -86,7 +87,30 @@ def from_a_gateway(plane: ControlPlane, folder: Path, stack: ExitStack) -> str:
     return kubeconfig(stack.enter_context(RawServer(answer)).url)
 
 
+def by_proxy(
+    refusal: str = "", *, password: str = "", silent: bool = False, gone: bool = False
+) -> Server:
+    """Through a company's proxy that does not do it."""
+
+    def server(plane: ControlPlane, folder: Path, stack: ExitStack) -> str:
+        with ExitStack() as until_gone:
+            proxy = HttpProxy({}, authorization=password)
+            (until_gone if gone else stack).enter_context(proxy)
+            proxy.refusal, proxy.is_silent = refusal, silent
+        return kubeconfig(
+            "https://api.test:6443",
+            **{"proxy-url": proxy.url.replace("://", "://user:hunter2@")},
+        )
+
+    return server
+
+
 CAUSES: dict[str, tuple[Server, str]] = {
+    "proxy-forbids": (by_proxy("403 Forbidden"), "refuses https://api.test:6443: 403 Forbidden"),
+    "proxy-wants-a-password": (by_proxy(password="Basic other"), "give it user and password"),
+    "proxy-is-cut-off": (by_proxy("502 Bad Gateway"), "refuses https://api.test:6443: 502"),
+    "proxy-is-silent": (by_proxy(silent=True), "(through the proxy http://127.0.0.1:"),
+    "proxy-is-gone": (by_proxy(gone=True), "(through the proxy http://127.0.0.1:"),
     "wrong-ca": (of_another_authority, "certificate verify failed"),
     "wrong-name": (for_another_name, "elsewhere.example.com"),
     "dns": (without_an_address, "api.nowhere.invalid"),
@@ -140,3 +164,4 @@ def test_r6_the_cause_is_in_each_place(
         assert any(word in line for line in lines), lines
         # Once for each cause, not once for each look.
         assert len(lines) <= 3
+        assert "hunter2" not in relay.log_text() + json.dumps(relay.status())
