@@ -16,7 +16,6 @@ from edge_sidecars.apimachinery.objects import Item, Key
 from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.fields import FieldSelector
-from edge_sidecars.apimachinery.status import Refused
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from relay_sidecar.core.access.offline_clock import OfflineClock
@@ -38,6 +37,7 @@ from relay_sidecar.journal.records import Blob
 from relay_sidecar.journal.sealing.sealed_secrets import TOKENS as SPACE
 from relay_sidecar.journal.sealing.sealer import Sealer
 from relay_sidecar.streams.stream import Stream
+from relay_sidecar.streams.streams import NoRoom
 from relay_sidecar.telemetry.metrics import RelayCounters
 
 # What a sealed answer is bound to, beside the name of its record.
@@ -156,11 +156,11 @@ class KeptTokens:
 
     async def run(self, pods: Callable[[], Stream]) -> None:
         """Until it is cancelled. `pods` opens the stream of the node's pods, where it does not run;
-        raises `Refused`."""
+        raises `NoRoom`."""
         while True:
             try:
                 self._stream = pods()
-            except Refused:
+            except NoRoom:
                 await asyncio.sleep(RETRY)
                 continue
             await self._look()

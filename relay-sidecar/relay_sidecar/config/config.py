@@ -51,6 +51,8 @@ _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 MIN_TIME = 0.1
 # Bytes; an event of etcd's largest object, 1.5 MiB, is two of these.
 MIN_WATCH_BUFFER = 64 * 1024
+# Bytes; less does not hold the discovery documents of a cluster, and a list of its pods.
+MIN_BUDGET = 8 * 1024 * 1024
 _CERTIFICATE = ("client_certificate", "client_key", "certificate_authority")
 # Without an upstream these would say nothing.
 _UPSTREAM_ONLY = (
@@ -225,6 +227,14 @@ class Config:
         "10m", "a stream that nobody reads is closed, its data stays", seconds
     )
     retain: float = setting("7d", "for so long after anybody asked for it", seconds)
+    # None: a share of what the cgroup allows.
+    memory_budget: int | None = option(
+        "BYTES",
+        "of objects, windows and answers that are kept; default: three fifths of the cgroup's "
+        "limit of memory, 128Mi without one",
+        size,
+    )
+    max_streams: int = setting("256", "lists and watches of upstream at a time", whole)
     max_objects: int = setting("100000", "in all streams together", whole)
     max_watchers: int = setting("1000", "at a time", whole)
     watch_buffer: int = setting(
@@ -321,7 +331,11 @@ class Config:
             value = getattr(self, name)
             if value < MIN_TIME:
                 raise BadInput(f"{flag(name)} {value:g}s must be at least {MIN_TIME:g}s")
-        for name in ("max_objects", "max_watchers"):
+        if self.memory_budget is not None and self.memory_budget < MIN_BUDGET:
+            raise BadInput(
+                f"--memory-budget {self.memory_budget} must be at least {MIN_BUDGET // 2**20}Mi"
+            )
+        for name in ("max_streams", "max_objects", "max_watchers"):
             if getattr(self, name) < 1:
                 raise BadInput(f"{flag(name)} {getattr(self, name)} must be at least 1")
         if self.watch_buffer < MIN_WATCH_BUFFER:

@@ -21,7 +21,7 @@ from edge_sidecars.apimachinery.objects import Event, Item, Key, Page
 from edge_sidecars.apimachinery.resource_version import with_version
 from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.scope import ListScope
-from edge_sidecars.apimachinery.status import Refused, expired
+from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.apimachinery.store import Collection, Expired
 from edge_sidecars.apimachinery.watch_events import EventType
 from edge_sidecars.runtime.clock import boottime
@@ -38,7 +38,7 @@ from relay_sidecar.endpoint_view.view_control import ViewControl
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Blob
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.streams.streams import Streams
+from relay_sidecar.streams.streams import NoRoom, Streams
 from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.telemetry.status import EndpointViewStatus
 
@@ -122,7 +122,7 @@ class EndpointView:
     async def run(self) -> Never:
         while True:
             # Where there is no room, as where upstream refuses it.
-            with suppress(Refused):
+            with suppress(NoRoom):
                 await self._follow(self._sources.open(SLICES, now=time.monotonic()))
             self._end()
             await asyncio.sleep(RETRY)

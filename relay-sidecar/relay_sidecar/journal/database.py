@@ -20,7 +20,13 @@ from edge_sidecars.walstore.database import Damaged, Layout, WalDatabase, opened
 from edge_sidecars.walstore.disk_thread import Commit
 from edge_sidecars.walstore.files import DirectoryInUse
 from relay_sidecar.journal.records import Record, Saved
-from relay_sidecar.journal.rows import SCHEMA, SCHEMA_VERSION, load, read_stream_rows
+from relay_sidecar.journal.rows import (
+    SCHEMA,
+    SCHEMA_VERSION,
+    load,
+    read_stream_rows,
+    surplus,
+)
 from relay_sidecar.journal.tables import OutOfStep, StepCounter, Tables
 
 # What a disk may do to the thread that writes to it.
@@ -106,14 +112,18 @@ class JournalDatabase:
         note = self._database.note
         return f"{note}, everything begins anew" if note else None
 
-    def read(self) -> Saved:
-        """All that is there; nothing, where it had to be set aside. Raises the `FAILURES`."""
+    def read(self, seen_budget: int) -> Saved:
+        """What is there; nothing, where it had to be set aside. What there is no room for is
+        deleted. Raises the `FAILURES`."""
         try:
             with self._database.translated():
-                saved = load(self._database.connection)
+                saved = load(self._database.connection, seen_budget)
+                too_much = surplus(self._database.connection, seen_budget)
         except Damaged as error:
             self.renew(str(error))
-            saved = Saved()
+            saved, too_much = Saved(), ()
+        if too_much:
+            self.write(lambda tables: tables.drop_seen(too_much))
         return Saved(saved.streams, saved.seen, saved.kept, self.note)
 
     def holds_something(self) -> bool:
@@ -177,14 +187,17 @@ class JournalDatabase:
             self._tables.written = 0
 
 
-def read_only(directory: Path) -> Saved | None:
+def read_only(directory: Path, seen_budget: int) -> Saved | None:
     """What is on a disk that cannot be written to; None for nothing. Raises the `FAILURES`."""
     with opened_read_only(directory / NAME, LAYOUT) as connection:
-        return None if connection is None else load(connection)
+        return None if connection is None else load(connection, seen_budget)
 
 
 class JournalWriter:
-    def __init__(self, directory: Path, *, overwrites: bool = False) -> None:
+    """`seen_budget`: bytes of seen objects that are read at most."""
+
+    def __init__(self, directory: Path, *, seen_budget: int, overwrites: bool = False) -> None:
+        self._seen_budget = seen_budget
         self._layout = OVERWRITING if overwrites else LAYOUT
         self.steps = StepCounter()
         self._directory = directory
@@ -209,9 +222,9 @@ class JournalWriter:
         def attempt() -> None:
             nonlocal saved
             if self._database is not None:
-                saved = self._database.read()
+                saved = self._database.read(self._seen_budget)
                 self._was_read = True
-            elif (found := read_only(self._directory)) is not None:
+            elif (found := read_only(self._directory, self._seen_budget)) is not None:
                 saved = found
                 self._was_read = True
 

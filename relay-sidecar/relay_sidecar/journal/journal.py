@@ -36,6 +36,9 @@ LAST_RETRY = 60.0
 # Seconds for the last checkpoint; a pod's grace period is 30 by default.
 CLOSE_TIMEOUT = 5.0
 
+# Bytes of seen objects that a directory is read for where its owner does not say.
+SEEN_BUDGET = 64 * 1024 * 1024
+
 # In memory only, whichever component gives them to the journal.
 _SECRETS = ("", "secrets")
 
@@ -52,7 +55,9 @@ class JournalMode(Enum):
 class Journal:
     """`failure`: why the disk does not follow, None where it does."""
 
-    def __init__(self, directory: Path | None, *, overwrites: bool = False) -> None:
+    def __init__(
+        self, directory: Path | None, *, overwrites: bool = False, seen_budget: int = SEEN_BUDGET
+    ) -> None:
         """Made by `open`; with None also without it."""
         self.failure: str | None = None
         self._stored: StoredForm = without_secrets
@@ -65,7 +70,7 @@ class Journal:
         if directory is not None:
             self._directory = directory
             self._loop = asyncio.get_running_loop()
-            self._writer = JournalWriter(directory, overwrites=overwrites)
+            self._writer = JournalWriter(directory, seen_budget=seen_budget, overwrites=overwrites)
             self._thread = DiskThread(
                 "relay-journal",
                 failures=(DirectoryInUse,),
@@ -76,14 +81,17 @@ class Journal:
             self._thread.on_death.append(self._thread_died)
 
     @classmethod
-    async def open(cls, directory: Path | None, *, overwrites: bool = False) -> Self:
+    async def open(
+        cls, directory: Path | None, *, overwrites: bool = False, seen_budget: int = SEEN_BUDGET
+    ) -> Self:
         """None: keeps nothing. A directory that cannot be used is a `failure`, to be retried.
-        `overwrites`: what is deleted is overwritten in the file.
+        `overwrites`: what is deleted is overwritten in the file. `seen_budget`: bytes of seen
+        objects that are loaded at most.
 
         Raises `DirectoryInUse`.
         """
         async with AsyncExitStack() as stack:
-            journal = cls(directory, overwrites=overwrites)
+            journal = cls(directory, overwrites=overwrites, seen_budget=seen_budget)
             stack.push_async_callback(journal.close)
             if journal._thread is not None:
                 journal._follow(await journal._thread.run(journal._writer.open))

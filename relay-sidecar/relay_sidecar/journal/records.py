@@ -63,18 +63,21 @@ class StreamTouched(Struct, frozen=True, eq=False):
 
 
 class ObjectSeen(Struct, frozen=True, eq=False):
-    """An object as upstream answered it at `at`, outside of any stream."""
+    """An object as upstream answered it at `at`, outside of any stream; `is_of_node`: the node
+    itself asked for it."""
 
     resource: ResourceName
     item: Item
     at: float
+    is_of_node: bool = False
 
 
 class ObjectEvicted(Struct, frozen=True, eq=False):
-    """An object that is not cached any more."""
+    """An object that is not cached any more, as the node's or as another's."""
 
     resource: ResourceName
     key: Key
+    is_of_node: bool = False
 
 
 class Blob(Struct, frozen=True, eq=False):
@@ -103,16 +106,11 @@ class SavedStream(Struct, frozen=True, eq=False):
     confirmed_at: float
 
 
-class SavedObject(Struct, frozen=True, eq=False):
-    resource: ResourceName
-    item: Item
-    seen_at: float
-
-
 class Saved(Struct, frozen=True, eq=False):
-    """What the journal held; `kept` by space. `note`: why something that was there is missing."""
+    """What the journal held; `seen` with the newest last; `kept` by space. `note`: why something
+    that was there is missing."""
 
     streams: Sequence[SavedStream] = ()
-    seen: Sequence[SavedObject] = ()
+    seen: Sequence[ObjectSeen] = ()
     kept: Mapping[str, Mapping[bytes, bytes]] = {}
     note: str | None = None

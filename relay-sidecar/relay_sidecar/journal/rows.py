@@ -6,7 +6,9 @@ that the disk forgot to write is noticed. What was written is read in one pass.
 """
 
 import sqlite3
+from array import array
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from sys import intern
 
 import msgspec
@@ -18,9 +20,10 @@ from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from edge_sidecars.walstore.database import Damaged, verdict
-from relay_sidecar.journal.records import Saved, SavedObject, SavedStream
+from relay_sidecar.journal.records import ObjectSeen, Saved, SavedStream
 from relay_sidecar.journal.tables import (
     ARRIVING,
+    OF_NODE,
     StreamRow,
     item_digest,
     kept_digest,
@@ -88,6 +91,10 @@ CREATE TABLE kept (
 """
 
 
+# Of seen objects: what the node asked for before all else, then the newest first.
+_IMPORTANCE = f"resource LIKE '%{OF_NODE}' DESC, seen_at DESC, id DESC"
+
+
 class _Content(Struct):
     """What of a stream's objects was read up to now."""
 
@@ -105,17 +112,23 @@ def read_stream_rows(connection: sqlite3.Connection) -> dict[ListScope, StreamRo
     }
 
 
-def load(connection: sqlite3.Connection) -> Saved:
-    """Everything. Raises `Damaged`."""
+def load(connection: sqlite3.Connection, seen_budget: int) -> Saved:
+    """Everything, but of the seen objects no more than so many bytes: those of the node before
+    those of others, the newest first. Raises `Damaged`."""
     # The indexes too: with a wrong one, a later write would go astray.
     found = verdict(connection, "integrity_check")
     if found is not None:
         raise Damaged(" ".join(found.split()))
     return Saved(
         streams=_load_streams(connection),
-        seen=_load_seen(connection),
+        seen=_load_seen(connection, seen_budget),
         kept=_load_kept(connection),
     )
+
+
+def surplus(connection: sqlite3.Connection, budget: int) -> Sequence[int]:
+    """Ids of the seen objects that `load` leaves out."""
+    return array("q", (number for number, size in _sizes(connection) if size > budget))
 
 
 def _load_streams(connection: sqlite3.Connection) -> list[SavedStream]:
@@ -155,14 +168,33 @@ def _load_objects(connection: sqlite3.Connection) -> dict[int, _Content]:
     return contents
 
 
-def _load_seen(connection: sqlite3.Connection) -> list[SavedObject]:
+def _load_seen(connection: sqlite3.Connection, budget: int) -> list[ObjectSeen]:
+    """The newest last."""
+    seen: list[ObjectSeen] = []
+    used = 0
     rows = connection.execute(
         "SELECT resource, namespace, name, version, digest, raw, seen_at FROM seen"
+        f" ORDER BY {_IMPORTANCE}"
     )
-    return [
-        SavedObject(_resource(resource), _item(namespace, name, version, raw, digest), seen_at)
-        for resource, namespace, name, version, digest, raw, seen_at in rows
-    ]
+    for resource, namespace, name, version, digest, raw, seen_at in rows:
+        used += len(raw)
+        if used > budget:
+            break
+        item = _item(namespace, name, version, raw, digest)
+        is_of_node = resource.endswith(OF_NODE)
+        named = _resource(resource.removesuffix(OF_NODE))
+        seen.append(ObjectSeen(named, item, seen_at, is_of_node))
+    seen.reverse()
+    return seen
+
+
+def _sizes(connection: sqlite3.Connection) -> Iterator[tuple[int, int]]:
+    """Of seen objects: the id, and the bytes of this one and all that are more important."""
+    used = 0
+    rows = connection.execute(f"SELECT id, length(raw) FROM seen ORDER BY {_IMPORTANCE}")
+    for number, size in rows:
+        used += size
+        yield number, used
 
 
 def _load_kept(connection: sqlite3.Connection) -> dict[str, dict[bytes, bytes]]:

@@ -22,6 +22,9 @@ from relay_sidecar.journal.records import Record
 # Before the scope of a stream whose first list is not whole yet: no scope begins like this.
 ARRIVING = "arriving "
 
+# Behind the resource of an object that the node itself asked for.
+OF_NODE = " node"
+
 _PUT_STREAM = """
 INSERT INTO stream (scope, kind, api_version, cursor, confirmed_at, used_at, digest)
 VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -113,7 +116,8 @@ class Tables:
                 if row is not None:
                     self._run("UPDATE stream SET used_at = ? WHERE id = ?", (record.at, row.id))
             case records.ObjectEvicted():
-                self._run(_DELETE_SEEN, (resource_text(record.resource), *record.key))
+                self._run(_DELETE_SEEN, (seen_text(record), *record.key))
+                self.has_freed = True
             case records.ListChunk():
                 self._append_chunk(record)
             case records.ListAborted():
@@ -136,7 +140,7 @@ class Tables:
                 case records.ListReplaced():
                     scopes.add(record.scope)
                 case records.ObjectSeen():
-                    seen.add((resource_text(record.resource), *record.item.key))
+                    seen.add((seen_text(record), *record.item.key))
                 case records.Blob():
                     kept.add((record.space, record.key))
         for scope in self._rows.keys() - scopes:
@@ -264,7 +268,12 @@ class Tables:
         item = record.item
         self.written += len(item.raw)
         row = (item.version, record.at, item_digest(item), item.raw)
-        self._run(_PUT_SEEN, (resource_text(record.resource), *item.key, *row))
+        self._run(_PUT_SEEN, (seen_text(record), *item.key, *row))
+
+    def drop_seen(self, rows: Iterable[int]) -> None:
+        """By their ids."""
+        self._run_each("DELETE FROM seen WHERE id = ?", ((row,) for row in self._counted(rows)))
+        self.has_freed = True
 
     def _put_blob(self, record: records.Blob) -> None:
         if record.value is None:
@@ -289,6 +298,12 @@ def _is_same(item: Item, other: Item | None) -> bool:
 
 def resource_text(resource: ResourceName) -> str:
     return f"{resource.group}/{resource.version}/{resource.plural}"
+
+
+def seen_text(record: records.ObjectSeen | records.ObjectEvicted) -> str:
+    """Earlier releases take what the node asked for as of a resource that nobody asks for."""
+    text = resource_text(record.resource)
+    return text + OF_NODE if record.is_of_node else text
 
 
 def scope_text(scope: ListScope) -> str:

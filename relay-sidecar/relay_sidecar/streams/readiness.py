@@ -1,11 +1,12 @@
 """Waits until a stream can answer: opened, current, or as far as it gets in time."""
 
 import math
+from http import HTTPStatus
 
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.watch_events import Failure
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.streams.streams import Streams
+from relay_sidecar.streams.streams import NoRoom, Streams
 
 # Seconds for a first list, as kube-apiserver's --request-timeout: a bad link takes its time.
 LONGEST_LIST = 60.0
@@ -63,7 +64,12 @@ async def opened(
     refusal = streams.refusal(scope, now=now)
     if refusal is not None:
         raise StreamDenied(refusal)
-    stream = streams.open(scope, now=now)
+    try:
+        stream = streams.open(scope, now=now)
+    except NoRoom as error:
+        # Upstream is asked each time instead: a limit is never worse than no relay.
+        failure = Failure(HTTPStatus.TOO_MANY_REQUESTS, "TooManyRequests", str(error))
+        raise StreamDenied(failure) from error
     is_known = bool(streams.covering(scope))
     await stream.until(
         lambda: (

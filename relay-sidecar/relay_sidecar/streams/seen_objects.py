@@ -1,57 +1,161 @@
 """Objects that upstream answered to a GET or a write, outside of any stream.
 
-Bounded: the one that was answered longest ago is evicted first. Knows no stream and no request.
+Bounded in bytes: what was asked for longest ago is evicted first. What the node itself asked for by
+its certificate, which it needs again at a reboot, is apart from what others asked for: these evict
+only each other's, and take a quarter of the budget at most. Knows no stream and no request.
 """
 
 import math
 from collections import OrderedDict
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
 
 from edge_sidecars.apimachinery.objects import Item, Key
 from edge_sidecars.apimachinery.resources import ResourceName
+from relay_sidecar.journal.records import ObjectEvicted, ObjectSeen
+
+# Bytes of an object besides its own: the entry, its names and numbers (sys.getsizeof, rounded).
+OVERHEAD: Final = 600
+# Of the budget: what callers other than the node may take, and what the node may (limits.md, 3).
+OTHERS_SHARE, NODE_SHARE = 0.25, 0.5
+# Seconds; how exact the time of an object is on disk that upstream has confirmed since.
+CONFIRMED_EVERY: Final = 60.0
+
+
+@dataclass(slots=True)
+class _Entry:
+    item: Item
+    at: float
+    persisted_at: float
+    is_of_node: bool
+
+    @property
+    def size(self) -> int:
+        return len(self.item.raw) + OVERHEAD
+
+
+_Place = tuple[ResourceName, Key]
+
+
+def seen_budget(budget: int) -> int:
+    """Bytes, of all that a relay may keep."""
+    return int(budget * (NODE_SHARE + OTHERS_SHARE))
 
 
 class SeenObjects:
-    """Each with the wall time at which upstream answered it."""
+    """`budget`: bytes that the relay may keep of all things."""
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._seen: OrderedDict[tuple[ResourceName, Key], tuple[Item, float]] = OrderedDict()
+    def __init__(self, budget: int) -> None:
+        self._limits = {True: int(budget * NODE_SHARE), False: int(budget * OTHERS_SHARE)}
+        self._sizes = {True: 0, False: 0}
+        # By class, what was asked for longest ago first.
+        self._seen: dict[bool, OrderedDict[_Place, _Entry]] = {
+            True: OrderedDict(),
+            False: OrderedDict(),
+        }
+        # Objects that were evicted for want of room, ever.
+        self.evicted = 0
 
-    def __iter__(self) -> Iterator[tuple[ResourceName, Item, float]]:
-        for (resource, _), (item, at) in tuple(self._seen.items()):
-            yield resource, item, at
+    def __iter__(self) -> Iterator[ObjectSeen]:
+        for entries in self._seen.values():
+            for place, entry in tuple(entries.items()):
+                yield _record(place, entry)
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return sum(self._sizes.values())
+
+    @property
+    def limit(self) -> int:
+        """Bytes of which others than the node may use."""
+        return self._limits[False]
 
     def get(self, resource: ResourceName, key: Key) -> tuple[Item, float] | None:
-        return self._seen.get((resource, key))
+        """It counts as asked for."""
+        place = (resource, key)
+        for entries in self._seen.values():
+            entry = entries.get(place)
+            if entry is not None:
+                entries.move_to_end(place)
+                return entry.item, entry.at
+        return None
 
     def remember(
-        self, resource: ResourceName, item: Item, *, at: float, asked_at: float = -math.inf
-    ) -> bool:
+        self,
+        resource: ResourceName,
+        item: Item,
+        *,
+        at: float,
+        asked_at: float = -math.inf,
+        is_of_node: bool = False,
+    ) -> list[ObjectSeen | ObjectEvicted]:
         """An object that upstream answered at wall time `at`. `asked_at` where that is upstream's
-        newest: what was known before then is older, whatever its version. Returns whether it is
-        remembered, which it is not where a newer one is known."""
+        newest: what was known before then is older, whatever its version. It is not remembered
+        where a newer one is known. What the node asked for once stays the node's. Returns what the
+        disk does not have yet: nothing where upstream confirmed what it has a moment ago."""
         place = (resource, item.key)
-        known = self._seen.get(place)
-        if known is not None and known[0].version > item.version and known[1] >= asked_at:
-            return False
-        self._seen[place] = (item, at)
-        self._seen.move_to_end(place)
-        while len(self._seen) > self._limit:
-            self._seen.popitem(last=False)
-        return True
+        known = self._find(place)
+        if known is not None and known.item.version > item.version and known.at >= asked_at:
+            return []
+        was_of_node = known is not None and known.is_of_node
+        entry = _Entry(item, at, at, is_of_node or was_of_node)
+        is_same = known is not None and _is_same(known.item, item)
+        is_moved = known is not None and known.is_of_node is not entry.is_of_node
+        if known is not None:
+            self._pop(place)
+            if is_same and not is_moved and abs(at - known.persisted_at) < CONFIRMED_EVERY:
+                entry.persisted_at = known.persisted_at
+        if entry.size > self._limits[entry.is_of_node]:
+            return [] if known is None else [_eviction(place, known)]
+        self._seen[entry.is_of_node][place] = entry
+        self._sizes[entry.is_of_node] += entry.size
+        records: list[ObjectSeen | ObjectEvicted] = list(self._evict(entry.is_of_node))
+        if is_moved and known is not None:
+            records.append(_eviction(place, known))
+        if entry.persisted_at == at:
+            records.append(_record(place, entry))
+        return records
 
-    def forget(self, resource: ResourceName, key: Key) -> bool:
-        """Whether it was remembered."""
-        return self._seen.pop((resource, key), None) is not None
+    def forget(self, resource: ResourceName, key: Key) -> list[ObjectEvicted]:
+        """Returns what the disk is to lose."""
+        place = (resource, key)
+        entry = self._pop(place)
+        return [] if entry is None else [_eviction(place, entry)]
 
-    def went_back(self, resource: ResourceName, version: int) -> list[Key]:
+    def went_back(self, resource: ResourceName, version: int) -> list[ObjectEvicted]:
         """Forgets what is beyond `version`, and returns what that was."""
-        keys = [
-            key
-            for (of, key), (item, _) in self._seen.items()
-            if of == resource and item.version > version
-        ]
-        for key in keys:
-            del self._seen[resource, key]
-        return keys
+        beyond = [it for it in self if it.resource == resource and it.item.version > version]
+        return [gone for it in beyond for gone in self.forget(resource, it.item.key)]
+
+    def _find(self, place: _Place) -> _Entry | None:
+        return self._seen[True].get(place) or self._seen[False].get(place)
+
+    def _pop(self, place: _Place) -> _Entry | None:
+        for of_node, entries in self._seen.items():
+            entry = entries.pop(place, None)
+            if entry is not None:
+                self._sizes[of_node] -= entry.size
+                return entry
+        return None
+
+    def _evict(self, of_node: bool) -> Iterator[ObjectEvicted]:
+        entries = self._seen[of_node]
+        while self._sizes[of_node] > self._limits[of_node]:
+            place, entry = entries.popitem(last=False)
+            self._sizes[of_node] -= entry.size
+            self.evicted += 1
+            yield _eviction(place, entry)
+
+
+def _record(place: _Place, entry: _Entry) -> ObjectSeen:
+    return ObjectSeen(place[0], entry.item, entry.at, entry.is_of_node)
+
+
+def _eviction(place: _Place, entry: _Entry) -> ObjectEvicted:
+    return ObjectEvicted(*place, entry.is_of_node)
+
+
+def _is_same(one: Item, other: Item) -> bool:
+    return one.version == other.version and one.raw == other.raw

@@ -13,7 +13,7 @@ from edge_sidecars.apimachinery.scope import ListScope
 from relay_sidecar.journal.records import (
     Blob,
     ListReplaced,
-    ObjectSeen,
+    ObjectEvicted,
     Record,
     Saved,
     StreamDeleted,
@@ -67,12 +67,12 @@ def everything(streams: Streams) -> Iterator[Record]:
             )
             if stream.equal_at:
                 yield equal_record(stream)
-    for resource, item, at in streams.seen:
-        yield ObjectSeen(resource, item, at)
+    yield from streams.seen
 
 
-def restore(streams: Streams, saved: Saved, *, now: float, wall: float) -> None:
-    """The streams and objects as the last run left them; times of use become monotonic ones."""
+def restore(streams: Streams, saved: Saved, *, now: float, wall: float) -> list[Record]:
+    """The streams and objects as the last run left them; times of use become monotonic ones.
+    Returns what the disk is to lose, since there is no room for it."""
     kept = saved.kept.get(SPACE, {})
     for one in saved.streams:
         page = Page(one.kind, one.api_version, one.cursor, "", one.items)
@@ -87,8 +87,13 @@ def restore(streams: Streams, saved: Saved, *, now: float, wall: float) -> None:
             confirmed_at=max(one.confirmed_at, equal.at),
             now=used_at,
         )
+    surplus: list[Record] = []
     for seen in saved.seen:
-        streams.seen.remember(seen.resource, seen.item, at=seen.seen_at)
+        records = streams.seen.remember(
+            seen.resource, seen.item, at=seen.at, is_of_node=seen.is_of_node
+        )
+        surplus += (record for record in records if isinstance(record, ObjectEvicted))
+    return surplus
 
 
 def _read(kept: Mapping[bytes, bytes], scope: ListScope) -> Equal | None:

@@ -5,6 +5,7 @@ exactly one stream; while the link is up only from one that is live. What an obj
 state is, it finds in everything that the relay has seen. Knows no HTTP.
 """
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -12,18 +13,25 @@ from http import HTTPStatus
 
 from edge_sidecars.apimachinery.objects import Item, Key, Page
 from edge_sidecars.apimachinery.scope import ListScope, ResourceName
-from edge_sidecars.apimachinery.status import Refused, Status, expired, too_many
+from edge_sidecars.apimachinery.status import Status, expired
 from edge_sidecars.apimachinery.store import Collection
 from edge_sidecars.apimachinery.watch_events import Failure
 from relay_sidecar.core.min_resource_version import MinResourceVersion
+from relay_sidecar.journal.records import ObjectEvicted
 from relay_sidecar.streams.reflector_control import ReflectorControl
-from relay_sidecar.streams.seen_objects import SeenObjects
+from relay_sidecar.streams.seen_objects import OVERHEAD, SeenObjects
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.telemetry.metrics import RelayCounters
 
 # Seconds for which a scope that upstream refused is not requested again.
 REFUSAL_TTL = 10.0
 MAX_REFUSALS = 1000
+# Bytes, where no limit of memory is known.
+DEFAULT_BUDGET = 128 * 1024 * 1024
+# Each has a connection and a descriptor; a node's own components have some 40.
+DEFAULT_STREAMS = 256
+# Bytes of a stream besides its objects: its tasks, parsers and buffers (measured: 12 KiB).
+STREAM_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +45,17 @@ class Limits:
     idle_timeout: float
     retain: float
     open_timeout: float
-    # Objects that were read by name or written, outside of any stream.
-    max_seen: int = 2000
+    # Bytes, of all that is kept.
+    memory_budget: int = DEFAULT_BUDGET
+    # That follow upstream at a time.
+    max_streams: int = DEFAULT_STREAMS
+
+
+class NoRoom(Exception):
+    """There is none for another stream: upstream is to be asked each time."""
+
+    def __init__(self, limit: str) -> None:
+        super().__init__(f"{limit} of the relay is reached")
 
 
 class Streams:
@@ -54,9 +71,12 @@ class Streams:
         self.counters = counters
         self.floor = floor
         self.limits = limits
-        self.seen = SeenObjects(limits.max_seen)
+        self.seen = SeenObjects(limits.memory_budget)
         # Called with each stream that starts to follow upstream.
         self.on_start: list[Callable[[Stream], None]] = []
+        # Called with each stream that is deleted for want of room.
+        self.on_evicted: list[Callable[[Stream], None]] = []
+        self.evicted = 0
         self._streams: dict[ResourceName, dict[ListScope, Stream]] = {}
         self._refusals: dict[ListScope, tuple[Failure, float]] = {}
         self.reflectors = connect(self)
@@ -71,6 +91,17 @@ class Streams:
     @property
     def objects(self) -> int:
         return sum(len(stream.collection.objects) for stream in self)
+
+    @property
+    def size(self) -> int:
+        """Bytes, of all that is kept of objects."""
+        streams = sum(STREAM_BYTES + stream.collection.size_bytes for stream in self)
+        return streams + OVERHEAD * self.objects + self.seen.size
+
+    @property
+    def running(self) -> int:
+        """Streams that follow upstream, or try to."""
+        return sum(map(self.reflectors.runs, self))
 
     @property
     def watchers(self) -> int:
@@ -135,7 +166,8 @@ class Streams:
         self._start(stream)
 
     def open(self, scope: ListScope, *, now: float) -> Stream:
-        """Lets the stream for `scope` run: a covering one that is in use, else one of its own."""
+        """Lets the stream for `scope` run: a covering one that is in use, else one of its own.
+        Raises `NoRoom`."""
 
         def recent(stream: Stream) -> bool:
             """It ran when the relay ended."""
@@ -150,6 +182,8 @@ class Streams:
             # After a restart the first client may be one that wants less than the others.
             used = (s for s in others if self.reflectors.runs(s) or (own is None and recent(s)))
             stream = next(used, None) or own or self._added(scope, now=now)
+        if not self.reflectors.runs(stream):
+            self._make_way(now=now)
         stream.used_at = now
         stream.refusal = None
         self._start(stream)
@@ -160,9 +194,10 @@ class Streams:
     ) -> Stream | None:
         """A whole list that a client asked upstream for at `known_at` (boot clock), wall time `at`.
         The stream that begins from it is to be persisted at once, before it moves on; None where
-        none does. Raises `Refused` where there is no room."""
+        none does. Raises `NoRoom`."""
         stream = self.exactly(scope)
         if stream is None and not any(map(self.is_open, self.covering(scope))):
+            self._make_way(now=now)
             stream = self._added(scope, now=now, more=len(page.items))
         if stream is not None and not stream.collection.is_synced:
             stream.known(known_at=known_at, confirmed_at=at)
@@ -212,7 +247,43 @@ class Streams:
         return True
 
     def has_room(self, more: int) -> bool:
-        return self.objects + more <= self.limits.max_objects
+        """For so many objects more, after what no reader has asked for lately is evicted."""
+        return self._lacks(more, now=time.monotonic()) is None
+
+    def _lacks(self, more: int, *, now: float) -> str | None:
+        """The limit that is in the way."""
+        while True:
+            if self.objects + more > self.limits.max_objects:
+                limit = "--max-objects"
+            elif self.size > self.limits.memory_budget:
+                limit = "--memory-budget"
+            else:
+                return None
+            if not self._evict(now=now):
+                return limit
+
+    def _evict(self, *, now: float) -> bool:
+        """Deletes the stream that was asked for longest ago; None is, where all were lately."""
+        before = now - self.limits.idle_timeout
+        unused = [s for s in self if not s.is_read and s.used_at < before]
+        if not unused:
+            return False
+        oldest = min(unused, key=lambda stream: stream.used_at)
+        self.evicted += 1
+        for observer in self.on_evicted:
+            observer(oldest)
+        self.drop(oldest, None)
+        return True
+
+    def _make_way(self, *, now: float) -> None:
+        """For one stream more that follows upstream: another one, without readers, is closed. Its
+        data stays. Raises `NoRoom`."""
+        if self.running < self.limits.max_streams:
+            return
+        unread = [s for s in self if self.reflectors.runs(s) and not s.is_read]
+        if not unread:
+            raise NoRoom("--max-streams")
+        self.reflectors.stop(min(unread, key=lambda stream: stream.used_at))
 
     def link(self, is_up: bool) -> None:
         """The link went or came back."""
@@ -241,11 +312,10 @@ class Streams:
                 observer(stream)
 
     def _added(self, scope: ListScope, *, now: float, more: int = 1) -> Stream:
-        if not self.has_room(more):
+        limit = self._lacks(more, now=now)
+        if limit is not None:
             self.counters.refused(str(scope.resource), HTTPStatus.TOO_MANY_REQUESTS.value)
-            raise Refused(
-                too_many(f"the relay holds {self.objects} objects, --max-objects is reached")
-            )
+            raise NoRoom(limit)
         return self._made(scope, now=now)
 
     def _made(self, scope: ListScope, *, now: float) -> Stream:
@@ -261,12 +331,12 @@ class Streams:
 
     def went_back(
         self, resource: ResourceName, version: int, but: Stream | None
-    ) -> tuple[list[Stream], list[Key]]:
+    ) -> tuple[list[Stream], list[ObjectEvicted]]:
         """Upstream is at `version`, and was beyond it, before it was restored from a backup:
         what was learned of the resource beyond that is of no history any more. Returns the streams
         and objects that are forgotten; `but` is one that knows."""
         self.floor.went_back(resource, version)
-        keys = self.seen.went_back(resource, version)
+        evicted = self.seen.went_back(resource, version)
         streams = [s for s in self.of(resource) if s is not but and s.version > version]
         for stream in streams:
             if self.reflectors.runs(stream):
@@ -274,7 +344,7 @@ class Streams:
                 self.reflectors.relist(stream, is_paced=True)
             else:
                 self.drop(stream, expired())
-        return streams, keys
+        return streams, evicted
 
     def newest(self, resource: ResourceName, key: Key) -> tuple[Item, Stream | float] | None:
         """The highest version known of one object, with the stream or wall time it is from.

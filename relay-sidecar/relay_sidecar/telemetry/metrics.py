@@ -13,6 +13,7 @@ from edge_sidecars.runtime.metrics import Kind, Metric
 from relay_sidecar.telemetry.status import (
     LINK_STATES,
     EndpointViewStatus,
+    MemoryBudget,
     RelayStatus,
     StreamStatus,
 )
@@ -98,6 +99,23 @@ def _state(status: RelayStatus) -> list[Metric]:
         _gauge("relay_watchers", "Watches that are open.", status.watchers),
         _gauge("relay_watchers_limit", "--max-watchers.", status.max_watchers),
         _gauge("relay_objects_limit", "--max-objects.", status.max_objects),
+        *_of_budget(status.budget),
+    ]
+
+
+def _of_budget(budget: MemoryBudget) -> list[Metric]:
+    evicted = (("stream", budget.evicted_streams), ("object", budget.evicted_objects))
+    return [
+        _gauge("relay_memory_used_bytes", "What is kept of objects.", budget.used),
+        _gauge("relay_memory_limit_bytes", "--memory-budget.", budget.limit),
+        _gauge("relay_streams_running", "Streams that follow upstream.", budget.running),
+        _gauge("relay_streams_limit", "--max-streams.", budget.max_streams),
+        Metric(
+            "relay_evicted_total",
+            Kind.COUNTER,
+            "What was deleted for want of room; object: one that was read by name or written.",
+            tuple(({"kind": kind}, float(count)) for kind, count in evicted),
+        ),
     ]
 
 

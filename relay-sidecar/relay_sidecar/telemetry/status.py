@@ -211,6 +211,33 @@ class SharedStreamStatus:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MemoryBudget:
+    """What is kept of objects, in bytes, and its limits; `evicted_*` were deleted for want of room.
+    `running` streams follow upstream."""
+
+    used: int = 0
+    limit: int = 0
+    seen_used: int = 0
+    seen_limit: int = 0
+    evicted_streams: int = 0
+    evicted_objects: int = 0
+    running: int = 0
+    max_streams: int = 0
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "usedBytes": self.used,
+            "limitBytes": self.limit,
+            "seenBytes": self.seen_used,
+            "seenLimitBytes": self.seen_limit,
+            "evictedStreams": self.evicted_streams,
+            "evictedObjects": self.evicted_objects,
+            "runningStreams": self.running,
+            "maxStreams": self.max_streams,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
 class RelayStatus:
     """`lack`: what is missing before requests can be answered, "" when nothing is."""
 
@@ -224,6 +251,7 @@ class RelayStatus:
     watchers: int
     max_watchers: int
     max_objects: int
+    budget: MemoryBudget = MemoryBudget()
     secrets: SecretsStatus = SecretsStatus()
     tokens: Sequence[KeptTokenStatus] = ()
     endpoint_view: EndpointViewStatus | None = None
@@ -251,6 +279,7 @@ class RelayStatus:
             else {"streams": [stream.document() for stream in self.shared]},
             "objects": self.objects,
             "maxObjects": self.max_objects,
+            "memory": self.budget.document(),
             "watchers": self.watchers,
             "maxWatchers": self.max_watchers,
             "streams": [stream.document() for stream in self.streams],

@@ -134,7 +134,8 @@ class Api:
             ClientRequest(request, accept_header(wanted, is_list=are_many), None)
         )
         if answer.status in (200, 201, 202):
-            await fresh.written(info, wanted, answer, asked_at)
+            is_of_node = request[CALLER].is_node
+            await fresh.written(info, wanted, answer, asked_at, is_of_node=is_of_node)
         return await answer.send(request)
 
 

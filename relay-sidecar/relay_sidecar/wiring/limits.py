@@ -1,16 +1,29 @@
 """What the command line means for streams and for reads."""
 
+from edge_sidecars.runtime.memory_limit import memory_limit
 from relay_sidecar.config.config import Config
-from relay_sidecar.streams.streams import Limits
+from relay_sidecar.streams.streams import DEFAULT_BUDGET, Limits
 from relay_sidecar.web.reads.freshness import ReadSettings
 
 # A window covers what a client misses between two watches; bytes and events of one stream.
 WINDOW_BYTES = 8 * 1024 * 1024
 WINDOW_EVENTS = 10_000
+# Of the cgroup's limit; the rest is for the process itself and for answers under way.
+SHARE_OF_LIMIT = 0.6
+
+
+def budget_of(config: Config) -> int:
+    """Bytes."""
+    if config.memory_budget is not None:
+        return config.memory_budget
+    limit = memory_limit()
+    return DEFAULT_BUDGET if limit is None else int(limit * SHARE_OF_LIMIT)
 
 
 def limits_of(config: Config) -> Limits:
     return Limits(
+        memory_budget=budget_of(config),
+        max_streams=config.max_streams,
         max_objects=config.max_objects,
         max_watchers=config.max_watchers,
         window_bytes=WINDOW_BYTES,

@@ -17,7 +17,8 @@ from relay_sidecar.access.admission import Access
 from relay_sidecar.config.config import Config
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Saved
-from relay_sidecar.streams.stream_journal import everything, restore
+from relay_sidecar.streams.seen_objects import seen_budget
+from relay_sidecar.streams.stream_journal import deletion_records, everything, restore
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.streams.sweep import Sweep
 from relay_sidecar.telemetry.metrics import RelayCounters
@@ -34,7 +35,7 @@ from relay_sidecar.web.api import Api
 from relay_sidecar.web.discovery import Discovery
 from relay_sidecar.web.reads.reads import Reads
 from relay_sidecar.wiring.access import OpenedAccess, Spawn, open_access
-from relay_sidecar.wiring.limits import settings_of
+from relay_sidecar.wiring.limits import budget_of, settings_of
 from relay_sidecar.wiring.report import RelayReport
 from relay_sidecar.wiring.upkeep import DOCUMENTS_INTERVAL, DocumentRefresh, keep_preloaded
 from relay_sidecar.wiring.upstream import (
@@ -96,7 +97,7 @@ class Relay:
             feeds=None if self._shared is None else self._shared.feeds,
             spawn=spawn,
         )
-        restore(streams, saved, now=time.monotonic(), wall=time.time())
+        journal.send(*restore(streams, saved, now=time.monotonic(), wall=time.time()))
         self._documents = DocumentCache(journal, saved.kept.get(documents.SPACE, {}))
         document_source = DocumentSource(
             transport,
@@ -179,6 +180,7 @@ class Relay:
         if self._pushdown is not None:
             probe.on_change.append(self._pushdown.link)
         probe.on_standstill.append(streams.reflectors.doubt)
+        streams.on_evicted.append(lambda stream: journal.send(*deletion_records([stream])))
         streams.on_start.append(lambda stream: self._schemas.started(stream.scope.resource))
         journal.rewrite_from(lambda: everything(streams))
         journal.rewrite_from(self._documents.records)
@@ -191,7 +193,9 @@ class Relay:
         """Raises `BadInput`."""
         try:
             overwrites = config.keep_secrets is not None
-            journal = await Journal.open(config.data_dir, overwrites=overwrites)
+            journal = await Journal.open(
+                config.data_dir, overwrites=overwrites, seen_budget=seen_budget(budget_of(config))
+            )
         except DirectoryInUse as error:
             raise BadInput(f"--data-dir {config.data_dir}: {error}") from error
         stack.push_async_callback(journal.close)

@@ -15,6 +15,7 @@ from relay_sidecar.telemetry.status import (
     EndpointViewStatus,
     JournalStatus,
     KeptTokenStatus,
+    MemoryBudget,
     RelayStatus,
     SecretsStatus,
     SharedStreamStatus,
@@ -71,10 +72,24 @@ class RelayReport:
             watchers=self._streams.watchers,
             max_watchers=self._config.max_watchers,
             max_objects=self._config.max_objects,
+            budget=self._budget(),
             secrets=self._secrets(),
             tokens=self._tokens(),
             endpoint_view=None if self._endpoint_view is None else self._endpoint_view(),
             shared=self._shared(),
+        )
+
+    def _budget(self) -> MemoryBudget:
+        streams = self._streams
+        return MemoryBudget(
+            used=streams.size,
+            limit=streams.limits.memory_budget,
+            seen_used=streams.seen.size,
+            seen_limit=streams.seen.limit,
+            evicted_streams=streams.evicted,
+            evicted_objects=streams.seen.evicted,
+            running=streams.running,
+            max_streams=streams.limits.max_streams,
         )
 
     def _stream_status(self, stream: Stream) -> StreamStatus:

@@ -10,10 +10,9 @@ from contextlib import suppress
 import msgspec
 
 from edge_sidecars.apimachinery.resources import known_fields
-from edge_sidecars.apimachinery.status import Refused
 from edge_sidecars.kubeapi import Unreachable
 from relay_sidecar.config.preload import Preload
-from relay_sidecar.streams.streams import Streams
+from relay_sidecar.streams.streams import NoRoom, Streams
 from relay_sidecar.upstream.documents.document_source import DocumentSource, prefetch
 from relay_sidecar.upstream.documents.documents import JSON, DocumentCache
 
@@ -52,7 +51,7 @@ async def keep_preloaded(
     while True:
         was_wanted = is_wanted()
         if was_wanted:
-            with suppress(Refused):
+            with suppress(NoRoom):
                 streams.open(wanted.scope(version), now=time.monotonic())
         await asyncio.sleep(interval if was_wanted else min(interval, WANTED_RETRY))
 

@@ -8,13 +8,12 @@ import pytest
 
 from edge_sidecars.apimachinery.objects import Page
 from edge_sidecars.apimachinery.scope import ListScope, ResourceName
-from edge_sidecars.apimachinery.status import Refused
 from edge_sidecars.apimachinery.watch_events import Failure
 from edge_sidecars.runtime.metrics import Kind, render
 from relay_sidecar.commands.status import table
 from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.streams.reflector_control import NoReflectors
-from relay_sidecar.streams.streams import Limits, Streams
+from relay_sidecar.streams.streams import Limits, NoRoom, Streams
 from relay_sidecar.telemetry.metrics import MAX_REFUSALS, RelayCounters, measure
 from relay_sidecar.telemetry.status import (
     EndpointViewStatus,
@@ -196,7 +195,7 @@ def test_each_stream_that_is_refused_is_counted_whether_or_not_it_is_dropped(cod
 def test_a_list_for_which_there_is_no_room_is_counted_as_refused() -> None:
     streams = unread_streams(max_objects=2)
     page = Page("PodList", "v1", 10, "", [item(name, 5) for name in "abc"])
-    with pytest.raises(Refused):
+    with pytest.raises(NoRoom):
         streams.seed(SCOPE, page, known_at=0.0, at=0.0, now=0.0)
     assert streams.counters.refusals == {("pods.v1.", 429): 1}
 

@@ -18,7 +18,6 @@ from relay_sidecar.core.link import UNAUTHORIZED
 from relay_sidecar.core.stream.commands import ListEvidence
 from relay_sidecar.core.stream.reflection import WATCH_TIMEOUT
 from relay_sidecar.journal.journal import Journal
-from relay_sidecar.journal.records import ObjectEvicted
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.stream_journal import deletion_records
 from relay_sidecar.streams.streams import Streams
@@ -151,10 +150,9 @@ class Reflectors:
 
     def _back(self, resource: ResourceName, version: int, but: Stream | None) -> None:
         logger.warning("upstream went back", extra=fields(resource=resource, version=version))
-        streams, keys = self._streams.went_back(resource, version, but)
+        streams, evicted = self._streams.went_back(resource, version, but)
         if but is not None:
             streams.append(but)
-        evicted = (ObjectEvicted(resource, key) for key in keys)
         self._journal.send(*deletion_records(streams), *evicted)
 
     def refused(self, stream: Stream, failure: Failure) -> None:

@@ -23,7 +23,6 @@ from edge_sidecars.apimachinery.status import Refused, unavailable
 from edge_sidecars.runtime.clock import boottime
 from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.journal.journal import Journal
-from relay_sidecar.journal.records import ObjectEvicted, ObjectSeen
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.upstream.messages import BufferedResponse
@@ -140,18 +139,23 @@ class Freshness:
         *,
         asked_at: float = -math.inf,
         age: float = 0.0,
+        is_of_node: bool = False,
     ) -> None:
         """An object that upstream has answered with, `age` seconds old, before it is handed out;
-        `asked_at`: the wall time at which it was asked for the newest there is."""
-        is_new = self.streams.seen.remember(resource, item, at=self.wall() - age, asked_at=asked_at)
+        `asked_at`: the wall time at which it was asked for the newest there is; `is_of_node`: the
+        node itself asked."""
+        records = self.streams.seen.remember(
+            resource, item, at=self.wall() - age, asked_at=asked_at, is_of_node=is_of_node
+        )
         self.handed_out(resource, item.version)
-        if is_new:
-            await self.journal.commit(ObjectSeen(resource, item, time.time()))
+        if records:
+            await self.journal.commit(*records)
 
     async def forget(self, resource: ResourceName, key: Key) -> None:
         """Upstream says that it is gone."""
-        if self.streams.seen.forget(resource, key):
-            await self.journal.commit(ObjectEvicted(resource, key))
+        records = self.streams.seen.forget(resource, key)
+        if records:
+            await self.journal.commit(*records)
 
     def passed_on(
         self, resource: ResourceName, body: bytes, wanted: Representation, *, is_list: bool
@@ -165,12 +169,23 @@ class Freshness:
         self.minimum.raise_to(resource, version)
 
     async def written(
-        self, info: RequestInfo, wanted: Representation, answer: BufferedResponse, asked_at: float
+        self,
+        info: RequestInfo,
+        wanted: Representation,
+        answer: BufferedResponse,
+        asked_at: float,
+        *,
+        is_of_node: bool = False,
     ) -> None:
         """What upstream answered to a write that it was asked for at this wall time, before that
-        is handed out."""
+        is handed out; `is_of_node`: to the node itself."""
+        if is_never_read_again(info.resource):
+            self.passed_on(info.resource, answer.content, wanted, is_list=False)
+            if info.name:
+                await self.forget(info.resource, key_of(info))
+            return
         if wanted.form is Form.WHOLE:
-            await self._learn(info, answer, asked_at=asked_at)
+            await self._learn(info, answer, asked_at=asked_at, is_of_node=is_of_node)
             return
         are_many = info.verb == "deletecollection"
         self.passed_on(info.resource, answer.content, wanted, is_list=are_many)
@@ -197,7 +212,9 @@ class Freshness:
         read_timeout = self.settings.read_timeout
         return read_timeout * (0.8 if self.streams.is_up else 0.5)
 
-    async def _learn(self, info: RequestInfo, answer: BufferedResponse, *, asked_at: float) -> None:
+    async def _learn(
+        self, info: RequestInfo, answer: BufferedResponse, *, asked_at: float, is_of_node: bool
+    ) -> None:
         body = answer.content
         if info.verb in _DELETIONS and _DRY_RUN in answer.asked:
             return
@@ -214,7 +231,7 @@ class Freshness:
             self.handed_out(info.resource, item.version)
             await self._learn_end(info, uid(body))
         else:
-            await self.remember(info.resource, item, asked_at=asked_at)
+            await self.remember(info.resource, item, asked_at=asked_at, is_of_node=is_of_node)
 
     async def _learn_ends(self, info: RequestInfo, body: bytes) -> None:
         """Upstream answers with the objects as they were before."""
@@ -231,6 +248,11 @@ class Freshness:
         await self.forget(info.resource, key)
         if dead:
             self.minimum.deleted(info.resource, key, dead)
+
+
+def is_never_read_again(resource: ResourceName) -> bool:
+    """By who writes it: a node writes thousands of Events a day, which would push out all else."""
+    return resource.plural == "events" and resource.group in ("", "events.k8s.io")
 
 
 def unreachable() -> Refused:

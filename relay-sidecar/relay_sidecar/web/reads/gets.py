@@ -14,6 +14,7 @@ from edge_sidecars.apimachinery.resource_version import metadata_only, response_
 from edge_sidecars.apimachinery.status import Refused, not_found, too_large_version
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
+from relay_sidecar.access.admission import CALLER
 from relay_sidecar.core.link import NOBODY_THERE, told_age
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.upstream.messages import BufferedResponse, ClientRequest
@@ -147,7 +148,13 @@ class Gets:
         ):
             self._freshness.handed_out(read.resource, item.version)
         else:
-            await self._freshness.remember(read.resource, item, asked_at=asked_at, age=age)
+            await self._freshness.remember(
+                read.resource,
+                item,
+                asked_at=asked_at,
+                age=age,
+                is_of_node=read.request[CALLER].is_node,
+            )
 
     def _from_what_is_known(self, read: ClientRead, at_least: int) -> web.StreamResponse:
         known = self._streams.newest(read.resource, key_of(read.info))

@@ -16,7 +16,6 @@ from edge_sidecars.apimachinery.request.request_info import Form, ListOptions, R
 from edge_sidecars.apimachinery.resource_version import response_version, version_at_head
 from edge_sidecars.apimachinery.resources import known_fields
 from edge_sidecars.apimachinery.scope import ListScope
-from edge_sidecars.apimachinery.status import Refused
 from edge_sidecars.apimachinery.store import fingerprint_of
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
@@ -27,6 +26,7 @@ from relay_sidecar.streams.fanout import StreamView
 from relay_sidecar.streams.list_encoder import Comparison
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.stream_journal import list_record
+from relay_sidecar.streams.streams import NoRoom
 from relay_sidecar.upstream.messages import BufferedResponse, ClientRequest
 from relay_sidecar.upstream.sharded import list_in_shards
 from relay_sidecar.web.reads.freshness import Freshness
@@ -108,7 +108,7 @@ class UpstreamLists:
         if has_cache and (answer.status in NOBODY_THERE or self._is_behind(listing, answer)):
             return None
         if answer.status == HTTPStatus.OK:
-            with suppress(Refused):  # what there is no room for is passed on all the same
+            with suppress(NoRoom):  # what there is no room for is passed on all the same
                 await self._learn(listing, answer, before)
         answer = await list_in_shards(answer, listing.request, listing.options.shards)
         return await answer.send(listing.request)

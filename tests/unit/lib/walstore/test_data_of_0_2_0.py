@@ -88,7 +88,7 @@ def test_the_journal_has_its_streams_and_objects(tmp_path: Path, end: str) -> No
     assert list(deployments.items) == []
     [seen] = saved.seen
     assert str(seen.resource) == str(ResourceName("", "v1", "nodes"))
-    assert (seen.item.key, seen.item.version, seen.seen_at) == (("", "edge-1"), 7, 104.5)
+    assert (seen.item.key, seen.item.version, seen.at) == (("", "edge-1"), 7, 104.5)
     assert seen.item.raw == b'{"metadata":{"name":"edge-1"}}'
 
 

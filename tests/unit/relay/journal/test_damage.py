@@ -45,7 +45,7 @@ def is_whole(saved: Saved) -> bool:
     """Whether it tells what `written` wrote; if not, nothing, and why."""
     if saved.note is None:
         assert cursors(saved) == {A: 100, B: 3}
-        assert [(seen.item.version, seen.seen_at) for seen in saved.seen] == [(2, 2.0)]
+        assert [(seen.item.version, seen.at) for seen in saved.seen] == [(2, 2.0)]
         assert saved.kept == {"documents": {b"key": b"value" * 900}}
         return True
     assert [*saved.streams, *saved.seen, *saved.kept] == []

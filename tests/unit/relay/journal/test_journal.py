@@ -346,9 +346,7 @@ class Model:
         assert saved.note is None
         assert cursors(saved) == self.cursors
         assert {stream.scope: stream.used_at for stream in saved.streams} == self.used
-        assert {
-            seen.item.key: (seen.item.version, seen.seen_at) for seen in saved.seen
-        } == self.seen
+        assert {seen.item.key: (seen.item.version, seen.at) for seen in saved.seen} == self.seen
         for seen in saved.seen:
             item = step(scope(seen.item.key[0]), seen.item.version)[1]
             assert item is not None

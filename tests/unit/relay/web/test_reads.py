@@ -22,6 +22,7 @@ from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.shards import EVERYTHING, ShardSelector
 from edge_sidecars.apimachinery.status import expired
+from relay_sidecar.access.admission import CALLER, Caller
 from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.core.stream.commands import ListEvidence
 from relay_sidecar.journal.journal import Journal
@@ -183,8 +184,10 @@ class World:
 
 
 def reading(target: str, accept: str = "application/json") -> ClientRead:
+    request = make_mocked_request("GET", target)
+    request[CALLER] = Caller()
     return ClientRead(
-        make_mocked_request("GET", target),
+        request,
         RequestInfo.parse("GET", target),
         representation(accept),
     )

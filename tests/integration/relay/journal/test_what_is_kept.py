@@ -1,0 +1,122 @@
+"""Limits: what is read by name is bounded in memory and on disk, for as long as a relay runs; what
+was read last is there after a restart while cut."""
+
+import sqlite3
+from http import HTTPStatus
+from pathlib import Path
+
+import pytest
+
+from tests.integration.relay.place import Kind, Place
+from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.relay_objects import Contents
+
+# Bytes; a fourth of it is for objects that are read by name.
+BUDGET = 8 * 1024 * 1024
+SIZE = 200_000
+# Of these, a fourth of the budget holds ten.
+COUNT = 30
+EVENTS = 300
+
+
+@pytest.fixture
+def bounded(control_plane: ControlPlane, tmp_path: Path) -> Place:
+    return Place(
+        Kind.RELAY,
+        control_plane,
+        flags=[f"--memory-budget={BUDGET}"],
+        data_dir=tmp_path / "data",
+    )
+
+
+def event(contents: Contents, number: int) -> dict[str, object]:
+    return {
+        "kind": "Event",
+        "apiVersion": "v1",
+        "metadata": {"name": f"e{number}", "namespace": contents.namespace},
+        "involvedObject": {"kind": "Pod", "name": "p", "namespace": contents.namespace},
+        "reason": "Pulled",
+        "message": "m" * 900,
+    }
+
+
+def test_l5_events_that_are_written_push_out_nothing(bounded: Place, contents: Contents) -> None:
+    contents.configmap("needed", k="v")
+    with bounded as place:
+        place.wait_up()
+        needed = contents.path("configmaps", "needed")
+        assert place.caller().get(needed).status == HTTPStatus.OK
+        before = place.relay.status()["memory"]["seenBytes"]
+        for number in range(EVENTS):
+            body = event(contents, number)
+            reply = place.caller().post(contents.path("events"), body)
+            assert reply.status == HTTPStatus.CREATED
+        assert place.relay.status()["memory"]["seenBytes"] == before
+        place.cut()
+        place.relay.kill()
+        place.relay.start()
+        assert place.caller().get(needed).status == HTTPStatus.OK
+
+
+def test_l3_objects_that_are_read_by_name_are_bounded_in_memory_and_on_disk(
+    bounded: Place, contents: Contents
+) -> None:
+    names = [contents.configmap(f"big-{n}", k="x" * SIZE)["metadata"]["name"] for n in range(COUNT)]
+    with bounded as place:
+        place.wait_up()
+        for name in names:
+            assert place.caller().get(contents.path("configmaps", name)).status == HTTPStatus.OK
+        memory = place.relay.status()["memory"]
+        assert memory["seenBytes"] <= memory["seenLimitBytes"] == BUDGET // 4
+        assert memory["evictedObjects"] > 0
+        assert rows(place.relay.data_dir) * SIZE <= BUDGET // 4
+
+        place.cut()
+        place.relay.kill()
+        place.relay.start()
+        # What was read last is there.
+        found = [place.caller().get(contents.path("configmaps", it)).status for it in names]
+        assert found[-8:] == [HTTPStatus.OK] * 8
+        assert HTTPStatus.NOT_FOUND not in found
+
+
+def test_l3_an_object_that_does_not_change_is_written_once(
+    bounded: Place, contents: Contents
+) -> None:
+    contents.configmap("same", k="v" * 4000)
+    with bounded as place:
+        place.wait_up()
+        same = contents.path("configmaps", "same")
+        assert place.caller().get(same).status == HTTPStatus.OK
+        before = written(place.relay.pid)
+        for _ in range(200):
+            assert place.caller().get(same).status == HTTPStatus.OK
+        assert written(place.relay.pid) - before < 100_000
+
+
+def test_l2_any_number_of_selectors_are_no_more_streams_than_the_limit(
+    control_plane: ControlPlane, contents: Contents
+) -> None:
+    contents.configmap("a", labels={"job": "j7"})
+    with Place(Kind.RELAY, control_plane, flags=["--max-streams=5"]) as place:
+        place.wait_up()
+        with place.caller().watch(contents.path("configmaps"), {"watch": "true"}) as watching:
+            for number in range(40):
+                query = {"labelSelector": f"job=j{number}", "resourceVersion": "0"}
+                reply = place.caller().get(contents.path("secrets"), query)
+                assert reply.status == HTTPStatus.OK
+                assert place.relay.status()["memory"]["runningStreams"] <= 5
+            contents.configmap("b")
+            watching.wait_for(lambda it: any(e.name == "b" for e in it.seen), what="b")
+
+
+def rows(data_dir: Path) -> int:
+    with sqlite3.connect(f"file:{data_dir}/journal.sqlite3?mode=ro", uri=True) as database:
+        [(count,)] = database.execute("SELECT count(*) FROM seen").fetchall()
+    return int(count)
+
+
+def written(pid: int) -> int:
+    """Bytes that the process wrote to files and sockets of the file system."""
+    lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+    return int(dict(line.split(": ") for line in lines)["write_bytes"])
