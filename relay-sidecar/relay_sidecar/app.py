@@ -7,6 +7,7 @@ import asyncio
 import ssl
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from edge_sidecars.runtime.process import (
 )
 from edge_sidecars.runtime.systemd import feed_watchdog, notify
 from edge_sidecars.runtime.tasks import Tasks
+from edge_sidecars.runtime.web.intake import MAX_HEAD
 from edge_sidecars.runtime.web.listener import Listener
 from relay_sidecar.config import PREFIX
 from relay_sidecar.config.config import Config, load, parser
@@ -78,21 +80,25 @@ async def _serve(config: Config, environ: Mapping[str, str]) -> None:
         async with asyncio.TaskGroup() as group:
             tasks = Tasks(group)
             relay = await _relay(config, credentials, stack, tasks.spawn)
-            own = listening(
-                config.status_listen, OwnEndpoints(relay.report).handle, limit=STATUS_CONNECTIONS
+            served = partial(listening, write_timeout=config.write_timeout)
+            own = served(
+                config.status_listen,
+                OwnEndpoints(relay.report).handle,
+                limit=STATUS_CONNECTIONS,
+                max_head=MAX_HEAD,
             )
-            api = listening(config.listen, relay.api.handle, limit=limit, tls=tls)
+            api = served(config.listen, relay.api.handle, limit=limit, tls=tls)
             listeners = [api, own]
             if config.pod_listen is not None:
-                pods = listening(config.pod_listen, relay.api.handle, limit=limit, tls=pods_tls)
+                pods = served(config.pod_listen, relay.api.handle, limit=limit, tls=pods_tls)
                 listeners.append(pods)
             if config.endpoint_view is not None and isinstance(relay, Relay):
                 view = relay.endpoint_view
                 assert view is not None
-                listeners.append(listening(config.endpoint_view, view.handle, limit=limit, tls=tls))
+                listeners.append(served(config.endpoint_view, view.handle, limit=limit, tls=tls))
             if config.pool_listen is not None and isinstance(relay, Relay) and relay.pool_reads:
                 handler = relay.pool_reads.handle
-                listeners.append(listening(config.pool_listen, handler, limit=POOL_CONNECTIONS))
+                listeners.append(served(config.pool_listen, handler, limit=POOL_CONNECTIONS))
             for listener in listeners:
                 await listener.open()
                 stack.push_async_callback(listener.close)

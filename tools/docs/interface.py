@@ -17,7 +17,10 @@ def text(root: Path) -> str:
     lines = [f"# Written by `python -m tools.docs`: {(__doc__ or '').splitlines()[0]}"]
     for name in PROGRAMS:
         lines += ["", *_program(name, root)]
-    shared = metrics_in(root / LIBRARY / "runtime/process_metrics.py")
+    shared = [
+        *metrics_in(root / LIBRARY / "runtime/process_metrics.py"),
+        *metrics_in(root / LIBRARY / "runtime/web/listener_metrics.py"),
+    ]
     lines += ["", *sorted(f"metric {it.name} {it.kind}: {it.text}" for it in shared)]
     logged = {
         f'log {it.level} "{it.message}" {" ".join(it.fields)}'.rstrip() for it in all_logged(root)

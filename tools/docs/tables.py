@@ -102,6 +102,7 @@ _REASONS = {
 _METRICS = {
     **{name: f"{it.package}/{it.metrics}" for name, it in PROGRAMS.items()},
     "process": f"{LIBRARY}/runtime/process_metrics.py",
+    "listener": f"{LIBRARY}/runtime/web/listener_metrics.py",
 }
 TABLES = [
     *(

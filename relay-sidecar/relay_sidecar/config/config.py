@@ -49,6 +49,8 @@ MEMORY = "memory"
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 # Seconds; a faster probe is load and no news, a faster time-out is a round trip on a bad link.
 MIN_TIME = 0.1
+# Seconds; a client on a busy machine is silent for as long.
+MIN_WRITE_TIMEOUT = 1.0
 # Bytes; an event of etcd's largest object, 1.5 MiB, is two of these.
 MIN_WATCH_BUFFER = 64 * 1024
 # Bytes; less does not hold the discovery documents of a cluster, and a list of its pods.
@@ -237,6 +239,9 @@ class Config:
     max_streams: int = setting("256", "lists and watches of upstream at a time", whole)
     max_objects: int = setting("100000", "in all streams together", whole)
     max_watchers: int = setting("1000", "at a time", whole)
+    write_timeout: float = setting(
+        "15s", "a client that reads nothing of its answer for so long is cut off", seconds
+    )
     watch_buffer: int = setting(
         "4Mi", "what one watcher may leave unread before it is cut off", size
     )
@@ -338,6 +343,10 @@ class Config:
         for name in ("max_streams", "max_objects", "max_watchers"):
             if getattr(self, name) < 1:
                 raise BadInput(f"{flag(name)} {getattr(self, name)} must be at least 1")
+        if self.write_timeout < MIN_WRITE_TIMEOUT:
+            raise BadInput(
+                f"--write-timeout {self.write_timeout:g}s must be at least {MIN_WRITE_TIMEOUT:g}s"
+            )
         if self.watch_buffer < MIN_WATCH_BUFFER:
             raise BadInput(
                 f"--watch-buffer {self.watch_buffer} must be at least {MIN_WATCH_BUFFER // 1024}Ki"

@@ -2,9 +2,9 @@
 
 Long ones that are there already, upstream's as they come, and gzip inflated for clients that do not
 accept it. Guarantees: of what is not read only a part lies in memory beyond the body itself; a
-client that takes nothing for `PATIENCE` seconds is cut off, as a watcher that falls behind is
-(promise R8), so that no connection is held for ever; an answer that breaks off upstream breaks off
-here, and so does gzip that is corrupt or truncated.
+client that takes nothing is cut off by its connection (--write-timeout), as a watcher that falls
+behind is (promise R8), so that no connection is held for ever; an answer that breaks off upstream
+breaks off here, and so does gzip that is corrupt or truncated.
 """
 
 import asyncio
@@ -17,11 +17,10 @@ from aiohttp import hdrs
 
 from edge_sidecars.apimachinery.request.accept import is_gzip, takes_gzip
 from edge_sidecars.kubeapi import Response, Unreachable
-from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.runtime.web import aiohttp_web as web
 
-# Seconds for some hundred KiB, to a process on this machine; a connection that is dead takes as
-# long to be noticed (TCP_USER_TIMEOUT).
+# Seconds that upstream may pause within an answer; a connection that is dead takes as long to be
+# noticed (TCP_USER_TIMEOUT).
 PATIENCE = 15.0
 # Bytes of a body that are sent together.
 PIECE = 256 * 1024
@@ -50,13 +49,8 @@ async def send_long(
     _buffer(transport, high=WAITING, unsent=PIECE)
     try:
         for part in parts:
-            async with asyncio.timeout(PATIENCE):
-                await response.write(part)
-        async with asyncio.timeout(PATIENCE):
-            await response.write_eof()
-    except TimeoutError:
-        logger.info("a client does not read its answer", extra=fields(path=request.path))
-        transport.abort()
+            await response.write(part)
+        await response.write_eof()
     finally:
         _buffer(transport, high=None, unsent=UNLIMITED)
     return response
@@ -128,7 +122,7 @@ class StreamedResponse:
             for piece in (chunk,) if inflation is None else inflation.pieces(chunk):
                 if inflation is not None or not self._is_gzip:
                     observer.passed(piece)
-                await _write_part(request, response, piece)
+                await response.write(piece)
             await self._answer.gather(GATHER)
             chunk = await anext(self._chunks, b"")
         if inflation is not None:
@@ -179,15 +173,3 @@ class Inflation:
 
 def _member() -> "zlib._Decompress":
     return zlib.decompressobj(16 + zlib.MAX_WBITS)
-
-
-async def _write_part(request: web.BaseRequest, response: web.StreamResponse, part: bytes) -> None:
-    """Of an answer whose parts come one after the other."""
-    try:
-        async with asyncio.timeout(PATIENCE):
-            await response.write(part)
-    except TimeoutError as error:
-        logger.info("a client does not read its answer", extra=fields(path=request.path))
-        if request.transport is not None:
-            request.transport.abort()
-        raise ConnectionResetError("the client does not read") from error

@@ -8,13 +8,14 @@ leaves the last good one in use.
 """
 
 import ssl
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from edge_sidecars.kubeapi.credentials import WatchedFiles, verify_clients
 from edge_sidecars.runtime.cli.values import Address, BadInput, describe_failure
 from edge_sidecars.runtime.web.connections import Handler
-from edge_sidecars.runtime.web.listener import Listener, ListenerOptions
+from edge_sidecars.runtime.web.listener import WRITE_TIMEOUT, Listener, ListenerOptions
 
 # Kept for connections to upstream, the journal and the runtime itself.
 RESERVED_DESCRIPTORS = 128
@@ -37,10 +38,18 @@ _OPTIONS = ListenerOptions(
 
 
 def listening(
-    address: Address, handler: Handler, *, limit: int, tls: ssl.SSLContext | None = None
+    address: Address,
+    handler: Handler,
+    *,
+    limit: int,
+    tls: ssl.SSLContext | None = None,
+    write_timeout: float = WRITE_TIMEOUT,
+    max_head: int = MAX_HEADER,
 ) -> Listener:
-    """Of whatever is served: the Kubernetes API, or the relay's own endpoints."""
-    return Listener(address, handler, options=_OPTIONS, limit=limit, tls=tls)
+    """Of whatever is served: the Kubernetes API, or, with a shorter head, the relay's own
+    endpoints."""
+    options = replace(_OPTIONS, write_timeout=write_timeout, max_head=max_head)
+    return Listener(address, handler, options=options, limit=limit, tls=tls)
 
 
 def connection_limit(descriptors: int, *, wanted: int, others: int) -> int:

@@ -7,6 +7,7 @@ asks for things that do not exist grows neither the metrics nor the log without 
 from collections.abc import Callable
 from dataclasses import replace
 from http import HTTPStatus
+from time import monotonic
 from typing import Final
 
 from aiohttp import hdrs
@@ -22,6 +23,8 @@ from relay_sidecar.web.responses import status_answer
 RETRY_AFTER: Final = 1
 # Seconds between two lines about the same kind of request.
 EVERY: Final = 10.0
+# Lines of all kinds in that time: more than a node's own clients give reason for.
+MOST: Final = 10
 ANSWERS: Final = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.GONE})
 
 
@@ -35,6 +38,10 @@ class Refusals:
         self._is_link_open = is_link_open
         self._are_logged = are_logged
         self._sparing = Sparing(every=EVERY)
+        # Since the moment that is named: lines, and refusals that had none.
+        self._since = 0.0
+        self._told = 0
+        self._untold = 0
 
     def answer(self, request: web.BaseRequest, status: Status) -> web.Response:
         """The refusal as it is sent. A client is to ask again only while that may help."""
@@ -48,7 +55,7 @@ class Refusals:
             return
         verb, resource, name = _what(request)
         self._counters.request_refused(verb, resource, status.reason)
-        if self._are_logged and self._sparing.allows(verb, resource, status.reason):
+        if self._are_logged and self._is_told(verb, resource, status.reason):
             logger.info(
                 "request refused",
                 extra=fields(
@@ -60,6 +67,18 @@ class Refusals:
                     why=status.message,
                 ),
             )
+
+    def _is_told(self, *kind: str) -> bool:
+        """At most `MOST` lines in `EVERY` seconds, whatever strangers think of."""
+        now = monotonic()
+        if now - self._since >= EVERY:
+            if self._untold:
+                logger.info("more requests were refused", extra=fields(refused=self._untold))
+            self._since, self._told, self._untold = now, 0, 0
+        is_told = self._told < MOST and self._sparing.allows(*kind)
+        self._told += is_told
+        self._untold += not is_told
+        return is_told
 
 
 def _what(request: web.BaseRequest) -> tuple[str, str, str]:

@@ -65,6 +65,11 @@ def _relay(**values: str) -> dict[str, str]:
     return {f'relay_{name}{{namespace="shop",pod="till-0"}}': v for name, v in values.items()}
 
 
+def _listener(**values: str) -> dict[str, str]:
+    labels = 'namespace="shop",pod="till-0",listen="0.0.0.0:4041"'
+    return {f"edge_sidecars_{name}{{{labels}}}": v for name, v in values.items()}
+
+
 def _streams(metric: str, **values: str) -> dict[str, str]:
     labels = 'namespace="shop",pod="till-0"'
     return {f'relay_{metric}{{{labels},resource="{it}"}}': v for it, v in values.items()}
@@ -348,6 +353,26 @@ CASES = (
         "each kind keeps half",
         _relay(objects_limit="1000x20") | _streams("stream_objects", pods="500x20", nodes="350x20"),
         "16m",
+    ),
+    Case(
+        "ListenerIsNearItsLimit",
+        "its connections are taken",
+        _listener(connections_used="470x20", connections_limit="512x20"),
+        "6m",
+        {**POD, "listen": "0.0.0.0:4041"},
+    ),
+    Case(
+        "ListenerIsNearItsLimit",
+        "requests that are not whole",
+        _listener(unfinished_used_bytes="8000000x20", unfinished_limit_bytes="8388608x20"),
+        "6m",
+        {**POD, "listen": "0.0.0.0:4041"},
+    ),
+    Case(
+        "ListenerIsNearItsLimit",
+        "some are taken",
+        _listener(connections_used="400x20", connections_limit="512x20"),
+        "6m",
     ),
     Case(
         "NoGlobalManagerLeads",

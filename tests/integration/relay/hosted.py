@@ -15,6 +15,7 @@ import uvloop
 
 from edge_sidecars.runtime.cli.values import Address
 from edge_sidecars.runtime.web.connections import Handler
+from edge_sidecars.runtime.web.listener import WRITE_TIMEOUT
 from relay_sidecar.web.listener import listening
 from tools.harness.controlplane.reservation import LOOPBACK
 
@@ -34,12 +35,14 @@ class Hosted:
         *,
         tls: ssl.SSLContext | None = None,
         limit: int = 100,
+        write_timeout: float = WRITE_TIMEOUT,
         new_event_loop: NewEventLoop = uvloop.new_event_loop,
     ) -> None:
         self._opened = opened
         self._new_event_loop = new_event_loop
         self._tls = tls
         self._limit = limit
+        self._write_timeout = write_timeout
         self._thread = threading.Thread(target=self._run, name="hosted")
         self._is_open = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -72,7 +75,13 @@ class Hosted:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         async with self._opened() as handler:
-            listener = listening(Address(LOOPBACK, 0), handler, limit=self._limit, tls=self._tls)
+            listener = listening(
+                Address(LOOPBACK, 0),
+                handler,
+                limit=self._limit,
+                tls=self._tls,
+                write_timeout=self._write_timeout,
+            )
             await listener.open()
             self.port = listener.bound.port
             self._is_open.set()

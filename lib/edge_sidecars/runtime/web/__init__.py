@@ -6,5 +6,6 @@ places       who has the places of a listener, by the addresses that they come f
 intake       what a connection may send before it has sent a request
 inflow       how much of that all connections of a listener keep together
 connections  clients that end their side after the request; who keeps a place
+listener_metrics  what each listener holds, of how much
 endpoints    what endpoints for people and machines have in common
 """

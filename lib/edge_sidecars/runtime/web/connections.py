@@ -11,9 +11,12 @@ Go's servers do, because its place may be needed; unless it says that it `is_liv
 asyncio ends the connection, whatever is wanted here.
 """
 
+import asyncio
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from edge_sidecars.runtime.log import fields, logger, sparing
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.intake import Intake, IntakeConnection
 from edge_sidecars.runtime.web.places import LOCAL, Places
@@ -31,10 +34,23 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 class Connection(IntakeConnection):
     # Whether what is streamed comes often enough to find out that a client has left.
     is_lively = False
+    # Unread bytes at the last look, and since when there has been no fewer.
+    _unread = 0
+    _unread_since = 0.0
     peer = LOCAL
+    _writes_to: asyncio.Transport | None = None
     has_left = False
     _until = 0.0
     _sent = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        # aiohttp forgets it when it closes, while bytes may be left to be sent.
+        self._writes_to = self.transport
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._writes_to = None
+        super().connection_lost(exc)
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
         """Whether the connection is to stay open for what is still to be sent."""
@@ -44,6 +60,35 @@ class Connection(IntakeConnection):
         self._until = self._loop.time() + PATIENCE
         self._loop.call_later(POLL, self._look)
         return True
+
+    # ── a client that does not read ──
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread = sys.maxsize
+        self._look_whether_it_reads()
+
+    def _look_whether_it_reads(self) -> None:
+        """Cuts it off after `write_timeout` without progress."""
+        transport, patience = self._writes_to, self._intake.write_timeout
+        if transport is None or not self._paused:
+            return
+        now, left = self._loop.time(), transport.get_write_buffer_size()
+        if left < self._unread:
+            self._unread, self._unread_since = left, now
+        elif now - self._unread_since >= patience:
+            self._intake.unread += 1
+            if sparing.allows("unread", self._intake.name):
+                request = self._current_request
+                logger.info(
+                    "a client does not read its answer",
+                    extra=fields(
+                        listen=self._intake.name, path="" if request is None else request.path
+                    ),
+                )
+            transport.abort()
+            return
+        self._loop.call_later(patience / 4, self._look_whether_it_reads)
 
     @property
     def _is_idle(self) -> bool:

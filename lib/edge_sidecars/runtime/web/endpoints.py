@@ -12,6 +12,7 @@ from edge_sidecars.runtime import process_metrics
 from edge_sidecars.runtime.cli.values import BadInput
 from edge_sidecars.runtime.metrics import CONTENT_TYPE, Metric, render
 from edge_sidecars.runtime.web import aiohttp_web as web
+from edge_sidecars.runtime.web import listener_metrics
 from edge_sidecars.runtime.web.connections import Handler
 
 # The methods of what is only read.
@@ -111,6 +112,6 @@ def json(body: bytes) -> web.Response:
 
 
 def metrics(measured: Iterable[Metric]) -> web.Response:
-    """With what every process measures of itself."""
-    body = render([*measured, *process_metrics.measure()])
+    """With what every process measures of itself and its listeners."""
+    body = render([*measured, *listener_metrics.measure(), *process_metrics.measure()])
     return web.Response(body=body.encode(), headers={"Content-Type": CONTENT_TYPE})

@@ -53,9 +53,12 @@ class BadRequest(HttpProcessingError):
 class Intake:
     """What the connections of one listener have in common, and what became of them."""
 
-    def __init__(self, *, max_head: int = MAX_HEAD, inflow: Inflow | None = None) -> None:
+    def __init__(self, *, max_head: int, write_timeout: float) -> None:
         self.max_head = max_head
-        self.inflow = Inflow() if inflow is None else inflow
+        self.write_timeout = write_timeout
+        self.inflow = Inflow()
+        # Connections that were cut because nobody read what was written.
+        self.unread = 0
         self.lingering: set[asyncio.Transport] = set()
         # By the status of the answer; 0: none was due.
         self.refused: dict[int, int] = {}

@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final
+from weakref import WeakSet
 
 from aiohttp.http import HttpProcessingError
 
@@ -35,6 +36,9 @@ from edge_sidecars.runtime.web.connections import (
 from edge_sidecars.runtime.web.intake import MAX_HEAD, Intake
 from edge_sidecars.runtime.web.places import Places, peer_of
 
+# Seconds for some hundred KiB, to a process on this machine.
+WRITE_TIMEOUT: Final = 15.0
+
 
 @dataclass(frozen=True)
 class ListenerOptions:
@@ -43,7 +47,8 @@ class ListenerOptions:
     `log`: the logger of what goes wrong in requests. `backlog`: so many wait in the kernel, or
     `queue`. `shutdown_grace`: seconds for answers on their way
     when the listener closes. `ends_with_client`: a handler is cancelled when its client left.
-    `max_head`: bytes. `http`: further options of aiohttp's RequestHandler.
+    `max_head`: bytes. `write_timeout`: seconds without progress, after which a client does not
+    read. `http`: further options of aiohttp's RequestHandler.
     """
 
     log: str
@@ -52,6 +57,7 @@ class ListenerOptions:
     queue: int | None = None
     ends_with_client: bool = True
     max_head: int = MAX_HEAD
+    write_timeout: float = WRITE_TIMEOUT
     http: Mapping[str, float | bool] = field(default_factory=dict)
 
 
@@ -69,6 +75,10 @@ PAUSE: Final = 0.1
 # Owner and group of a unix socket may connect; a folder with setgid, as an emptyDir in a pod with
 # fsGroup, gives the socket its group.
 SOCKET_MODE = 0o660
+
+
+# All of this process, for its metrics.
+LISTENERS: "WeakSet[Listener]" = WeakSet()
 
 
 class Listener:
@@ -91,7 +101,7 @@ class Listener:
         self._tls = tls
         log = logging.getLogger(options.log)
         log.addFilter(_OWN_FAULTS)
-        self.intake = Intake(max_head=options.max_head)
+        self.intake = Intake(max_head=options.max_head, write_timeout=options.write_timeout)
         self._web = ConnectionLimit(
             self._answer,
             places=Places(limit),
@@ -108,8 +118,14 @@ class Listener:
         self._arriving: dict[Connection, socket.socket] = {}
         # Connections that found no place.
         self.turned_away = 0
+        self.is_open = False
+        LISTENERS.add(self)
         # Since `open`, what was bound: with port 0, the port that the kernel chose.
         self.bound = address
+
+    @property
+    def limit(self) -> int:
+        return self._web.places.limit
 
     @property
     def taken(self) -> int:
@@ -129,6 +145,7 @@ class Listener:
                 is_as_named = both is None or len(sockets) == len(both)
                 self.bound = Address(address.host if is_as_named else host, port)
             self.intake.name = str(self.bound)
+            self.is_open = True
             for sock in sockets:
                 self._sockets.append(sock)
                 sock.listen(max(self._options.backlog, self._options.queue or 0))
@@ -142,6 +159,7 @@ class Listener:
 
     async def close(self) -> None:
         """Nobody new comes in; answers on their way get a moment."""
+        self.is_open = False
         tasks = tuple(self._tasks)
         for task in tasks:
             task.cancel()

@@ -16,7 +16,6 @@ import uvloop
 from aiohttp import web
 
 from edge_sidecars.runtime.web.connections import Handler
-from relay_sidecar.upstream import streaming
 from relay_sidecar.upstream.streaming import PIECE, in_parts, send_long
 from relay_sidecar.web.listener import ServingCertificate
 from tests.integration.relay.hosted import Hosted, NewEventLoop
@@ -54,7 +53,12 @@ class Transport:
     new_event_loop: NewEventLoop
 
     def hosted(self) -> Hosted:
-        return Hosted(opened, tls=self.server, new_event_loop=self.new_event_loop)
+        return Hosted(
+            opened,
+            tls=self.server,
+            new_event_loop=self.new_event_loop,
+            write_timeout=PATIENCE,
+        )
 
     def connection(self, place: Hosted) -> http.client.HTTPConnection:
         if self.client is None:
@@ -112,9 +116,8 @@ def test_r8_long_answers_arrive_whole_one_after_the_other(transport: Transport) 
 @pytest.mark.slow
 @pytest.mark.parametrize("transport", ["http", "tls"], indirect=True)
 def test_r8_who_does_not_read_an_answer_is_cut_off_and_who_reads_slowly_is_not(
-    transport: Transport, monkeypatch: pytest.MonkeyPatch
+    transport: Transport,
 ) -> None:
-    monkeypatch.setattr(streaming, "PATIENCE", PATIENCE)
     with (
         transport.hosted() as place,
         transport.asking(place) as slow,
