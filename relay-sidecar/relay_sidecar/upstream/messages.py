@@ -21,6 +21,7 @@ from edge_sidecars.apimachinery.request.accept import is_gzip, takes_gzip
 from edge_sidecars.apimachinery.status import Refused, Status, bad_request
 from edge_sidecars.kubeapi import Response, TooLong
 from edge_sidecars.runtime.web import aiohttp_web as web
+from edge_sidecars.runtime.web.connections import Connection
 from relay_sidecar.upstream.streaming import LONG, PIECE, Inflation, in_parts, send_long
 
 HOP_BY_HOP = frozenset(
@@ -136,6 +137,8 @@ class Upload:
         if (self._request.content_length or 0) > limit:
             raise Refused(too_large(limit))
         found = bytearray()
+        if isinstance(self._request.protocol, Connection):
+            self._request.protocol.gathers_body = True
         async for chunk in self:
             found += chunk
             if len(found) > limit:

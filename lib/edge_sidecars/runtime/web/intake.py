@@ -86,8 +86,9 @@ class Intake:
 
 
 class IntakeConnection(web.RequestHandler):
-    # Whether the handler gathers the body, and does not hand it on as it comes.
-    gathers_body = True
+    # Whether the handler keeps what it reads of the body until that is whole. Else what it does not
+    # read makes the client wait, and only what is buffered counts.
+    gathers_body = False
 
     def __init__(self, manager: web.Server, *, intake: Intake, **options: Any) -> None:
         most = intake.max_head
@@ -96,6 +97,7 @@ class IntakeConnection(web.RequestHandler):
             max_line_size=most,
             max_field_size=most,
             lingering_time=AFTERWARDS,
+            read_bufsize=PIECE,
             **options,
         )
         self._intake = intake
@@ -150,6 +152,7 @@ class IntakeConnection(web.RequestHandler):
 
     def ends(self, request: web.BaseRequest) -> None:
         """Its handler does not read it any more."""
+        self.gathers_body = False
         if not self._is_over:
             self._answered = request.content
 
@@ -250,7 +253,9 @@ class IntakeConnection(web.RequestHandler):
             self._task_handler = None
 
     def _account(self) -> None:
-        body = self._body if self.gathers_body else 0
+        body = 0
+        if self._is_in_body:
+            body = self._body if self.gathers_body else self._last_body._size
         self._intake.inflow.holds(self, len(self._unparsed) + self._head + body)
         if self._is_over:
             return
@@ -281,6 +286,9 @@ class IntakeConnection(web.RequestHandler):
 
     def _refuse(self, status: HTTPStatus, why: str) -> None:
         """After the answers of the requests before it."""
+        if self._is_in_body:
+            self._break_off(status, why)
+            return
         # Where nothing has come yet, aiohttp's task may not have begun to wait.
         is_idle = self._waiter is not None or self._last_body is None
         if is_idle and not self._messages and self._current_request is None:
@@ -295,6 +303,19 @@ class IntakeConnection(web.RequestHandler):
         self._request_count += 1
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+    def _break_off(self, status: HTTPStatus, why: str) -> None:
+        """Within a body: who reads it hears of that, and what it answers is the answer."""
+        self._intake.count(status, why)
+        if self._is_afterwards:
+            self._end()
+            return
+        self._is_over = True
+        self._forget()
+        self._read(False)
+        # aiohttp would wait for the rest, and keep the exception in a cycle.
+        self._lingering_time = 0.0
+        self._last_body.set_exception(web.RequestPayloadError(why))
 
     def _last_word(self, status: HTTPStatus, why: str) -> None:
         """Now; what was asked before it is not answered any more."""
@@ -362,7 +383,8 @@ class IntakeConnection(web.RequestHandler):
             code, why = exc.code, _reason(exc)
         elif isinstance(exc, web.RequestPayloadError):
             code, why = int(HTTPStatus.BAD_REQUEST), "the body is not what its headers say"
-            self._intake.count(code, why)
+            if not self._is_over:
+                self._intake.count(code, why)
         else:
             return super().handle_error(request, status, exc, message)
         if request.writer.output_size:

@@ -15,6 +15,7 @@ import uvloop
 
 from edge_sidecars.runtime.cli.values import Address
 from edge_sidecars.runtime.web import aiohttp_web as web
+from edge_sidecars.runtime.web.connections import Connection
 from edge_sidecars.runtime.web.inflow import MAX_UNFINISHED
 from edge_sidecars.runtime.web.intake import MAX_HEAD
 from edge_sidecars.runtime.web.listener import Listener, ListenerOptions
@@ -59,6 +60,8 @@ class Door:
         self.heads.append(request.headers.get("X", ""))
         self.arrived.release()
         if request.method == "POST":
+            assert isinstance(request.protocol, Connection)
+            request.protocol.gathers_body = request.path != "/passed-on"
             while await request.content.readany():
                 pass
         if request.path == "/later":
@@ -280,6 +283,48 @@ def test_a_body_that_has_to_give_way_is_told_that_the_server_is_full(run: Run) -
             assert listener.intake.inflow.used <= MAX_UNFINISHED
             for _, writer in pairs:
                 writer.close()
+            await nobody_is_left(listener, door)
+
+    run(work)
+
+
+def test_a_body_that_is_not_read_makes_its_client_wait_and_is_not_refused(run: Run) -> None:
+    """As when upstream takes nothing of an upload."""
+
+    async def work() -> None:
+        door = Door()
+        async with opened(door) as listener:
+            pairs = [await dialled(listener) for _ in range(16)]
+            head = b"PUT /later HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (4 * MIB)
+            for _, writer in pairs:
+                writer.write(head + b"a" * (4 * MIB))
+            for _ in range(50):
+                await asyncio.sleep(0.01)
+                assert listener.intake.inflow.used <= MAX_UNFINISHED
+            assert not listener.intake.refused
+            door.release.set()
+            for reader, writer in pairs:
+                assert b"200" in await reader.readline()
+                writer.close()
+
+    run(work)
+
+
+def test_who_reads_a_body_hears_that_it_is_none_and_answers_once(run: Run) -> None:
+    async def work() -> None:
+        door = Door()
+        async with opened(door) as listener:
+            reader, writer = await dialled(listener)
+            writer.write(POST + CHUNKED + b"3\r\nabc\r\n")
+            await door.arrived.acquire()
+            writer.write(b"nonsense\r\n" + b"a" * MIB)
+            answer = bytearray()
+            with suppress(ConnectionError):
+                while piece := await reader.read(65536):
+                    answer += piece
+            writer.close()
+            assert answer.startswith(b"HTTP/1.1 400 ")
+            assert answer.count(b"HTTP/1.") == 1
             await nobody_is_left(listener, door)
 
     run(work)
