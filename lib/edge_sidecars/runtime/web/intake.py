@@ -106,6 +106,7 @@ class IntakeConnection(web.RequestHandler):
         # Received and not parsed; of a head that is not whole; of such a body.
         self._unparsed = b""
         self._head = 0
+        self._head_since = 0.0
         self._body = 0
         # More of it waits for requests before it to be answered.
         self._is_held = False
@@ -211,6 +212,7 @@ class IntakeConnection(web.RequestHandler):
             return
         self._body = 0
         if has_come or was_in_body:
+            self._head_since = self._loop.time()
             end = piece.rfind(END_OF_HEAD)
             self._head = 0 if end < 0 else len(piece) - end - len(END_OF_HEAD)
             self._is_foreign = self._head > 0 and not piece[-self._head :].isascii()
@@ -260,6 +262,7 @@ class IntakeConnection(web.RequestHandler):
         if self._is_over:
             return
         if self._head and self._deadline is None:
+            self._head_since = self._loop.time()
             self._deadline = self._loop.call_later(HEAD_TIMEOUT, self._is_late)
         elif not self._head and self._deadline is not None and self._last_body is not None:
             self._deadline.cancel()
@@ -269,7 +272,13 @@ class IntakeConnection(web.RequestHandler):
 
     def _is_late(self) -> None:
         self._deadline = None
-        if self._head:
+        left = self._head_since + HEAD_TIMEOUT - self._loop.time()
+        if self._is_held or self._reading_paused:
+            # It is us who do not read.
+            left = HEAD_TIMEOUT
+        if self._head and left > 0:
+            self._deadline = self._loop.call_later(left, self._is_late)
+        elif self._head:
             self._refuse(HTTPStatus.REQUEST_TIMEOUT, f"no whole head within {HEAD_TIMEOUT:g} s")
         elif self._last_body is None:
             self._intake.count(0, f"nothing within {HEAD_TIMEOUT:g} s")
