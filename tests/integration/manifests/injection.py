@@ -85,7 +85,7 @@ def injected(plane: ControlPlane, folder: Path, *, manifests: str = "") -> Itera
     try:
         yield it
     finally:
-        it.typist.type(f"kubectl delete -k {source}")
+        it.typist.type(f"kubectl delete -k {source}", warning=warning)
 
 
 def names(pod: Json) -> list[str]:
