@@ -1,4 +1,4 @@
-.PHONY: help .venv demo test test-container test-kubernetes test-node images release release-node check bench bench-relay bench-gm bench-node bench-shards bench-pool nemesis nemesis-gm nemesis-pool nemesis-shards nemesis-vip lock clean
+.PHONY: help .venv demo test test-container test-kubernetes test-strangers test-node images release release-node check bench bench-relay bench-gm bench-node bench-shards bench-pool nemesis nemesis-gm nemesis-pool nemesis-shards nemesis-vip lock clean
 # Another interpreter than python3: make PYTHON=python3.12 demo
 PYTHON ?= python3
 export PYTHON
@@ -30,6 +30,9 @@ test-container: .venv ## the images as containers, with real faults; needs a Doc
 
 test-kubernetes: .venv ## a small set before the kube-apiserver of another release: KUBERNETES=v1.34.4
 	@tools/scripts/test-kubernetes "$(KUBERNETES)" $(ARGS)
+
+test-strangers: .venv ## floods of strangers at each listener of each component: memory, descriptors, the main's requests
+	@.venv/bin/python -m pytest tests/strangers -m "long or not long" $(ARGS)
 
 test-node: .venv ## real kubelets, containerd, kube-proxy, CoreDNS and flannel behind relays, rebooted while cut
 	@.venv/bin/python -m tools.harness.nodes.programs >/dev/null
