@@ -8,6 +8,7 @@ its pool listener, for one GET in each connection, with this node's token, which
 """
 
 import asyncio
+import errno
 import socket
 import ssl
 from collections import Counter
@@ -21,6 +22,8 @@ from edge_sidecars.runtime.cli.proxies import HttpProxy
 from edge_sidecars.runtime.cli.values import BadInput, describe_failure
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger, sparing
+from edge_sidecars.runtime.scarcity import is_reserved, report, scarcity
+from edge_sidecars.runtime.web.listener import PAUSE
 from pool_sidecar.core.budget import Budget, Limits, Rate
 from pool_sidecar.core.members import Directory, Peer
 from pool_sidecar.lan.certificate import Certificate
@@ -163,9 +166,16 @@ class LanListener:
             try:
                 sock, at = await loop.sock_accept(listening)
             except OSError as error:
-                # Out of descriptors: the next ones wait in the kernel.
-                logger.warning("no connection can be accepted", extra=fields(why=error))
-                await asyncio.sleep(1.0)
+                # The next ones wait in the kernel; one that left already is none.
+                lack = scarcity(error)
+                if lack is not None:
+                    report(lack, what="members of the pool")
+                await asyncio.sleep(0 if lack is None else PAUSE)
+                continue
+            if is_reserved(sock.fileno()):
+                sock.close()
+                report(errno.EMFILE, what="members of the pool")
+                await asyncio.sleep(PAUSE)
                 continue
             # A connection that waits already is there at once: those of a flood, without a pause.
             await asyncio.sleep(0)
