@@ -19,6 +19,8 @@ MANIFEST = 96.0
 ROUNDS = 5
 # Seconds in which what is left of a flood is gone: heads have ten.
 SOON = 20.0
+# Seconds of a test: of 5,000 connections most wait for a second each until their SYN is repeated.
+LONGEST = 900
 # One for each listener in `make test`.
 QUICK = "head of a megabyte"
 # Seconds of the main's own requests at p99, and times what they take on this machine without.
@@ -87,6 +89,7 @@ def test_l1_a_flood_of_long_heads_leaves_no_trace(target: Target) -> None:
 
 @pytest.mark.slow
 @pytest.mark.long
+@pytest.mark.timeout(LONGEST)
 @pytest.mark.parametrize("flood", [it for it in FLOODS if it != QUICK])
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 def test_l1_no_flood_leaves_a_trace(target: Target, flood: str) -> None:
@@ -96,6 +99,7 @@ def test_l1_no_flood_leaves_a_trace(target: Target, flood: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.long
+@pytest.mark.timeout(LONGEST)
 @pytest.mark.parametrize("flood", FLOODS)
 def test_l1_the_main_does_not_wait_for_strangers_at_another_listener(flood: str) -> None:
     with running(TARGETS["elector, probes"]) as it:
