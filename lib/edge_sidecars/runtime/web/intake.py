@@ -115,6 +115,7 @@ class IntakeConnection(web.RequestHandler):
         # The body of the last request that was answered; bytes of it that came since.
         self._answered: Any = None
         self._afterwards = 0
+        self._broken: web.RequestPayloadError | None = None
         self._deadline: asyncio.TimerHandle | None = None
 
     # ── what comes ──
@@ -154,6 +155,10 @@ class IntakeConnection(web.RequestHandler):
     def ends(self, request: web.BaseRequest) -> None:
         """Its handler does not read it any more."""
         self.gathers_body = False
+        if self._broken is not None:
+            # Its traceback leads to the frame that has waited for it, and so to itself.
+            self._broken.__traceback__ = None
+            self._broken = None
         if not self._is_over:
             self._answered = request.content
 
@@ -324,7 +329,8 @@ class IntakeConnection(web.RequestHandler):
         self._read(False)
         # aiohttp would wait for the rest, and keep the exception in a cycle.
         self._lingering_time = 0.0
-        self._last_body.set_exception(web.RequestPayloadError(why))
+        self._broken = web.RequestPayloadError(why)
+        self._last_body.set_exception(self._broken)
 
     def _last_word(self, status: HTTPStatus, why: str) -> None:
         """Now; what was asked before it is not answered any more."""
@@ -343,11 +349,12 @@ class IntakeConnection(web.RequestHandler):
             return
         self._let_rest_go()
         self._read(False)
-        if request is not None:
-            request._cancel(ConnectionResetError("the request was given up"))
-            manager, task = self._manager, self._task_handler
-            if manager is not None and manager.handler_cancellation and task is not None:
+        manager, task = self._manager, self._task_handler
+        if request is not None and manager is not None and task is not None:
+            if manager.handler_cancellation:
                 task.cancel()
+            else:
+                request._cancel(ConnectionResetError("the request was given up"))
         if not transport.can_write_eof() or len(intake.lingering) >= MAX_LINGERING:
             self.force_close()
             return
