@@ -362,7 +362,9 @@ class IntakeConnection(web.RequestHandler):
         self._force_close, self.transport = True, None
         if self._waiter is not None:
             self._waiter.cancel()
-        transport.write_eof()
+        # The client may have gone meanwhile.
+        with suppress(OSError, RuntimeError):
+            transport.write_eof()
         intake.lingering.add(transport)
         self._loop.call_later(LINGER, intake.close, transport)
 
