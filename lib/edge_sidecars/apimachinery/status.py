@@ -155,6 +155,12 @@ def unavailable(message: str, retry_after: int | None = None) -> Status:
     )
 
 
+def no_such_resource() -> Status:
+    """As client-go puts what kube-apiserver answers to a path that it does not have."""
+    message = "the server could not find the requested resource"
+    return Status(HTTPStatus.NOT_FOUND, "NotFound", message)
+
+
 def timeout_outcome_unknown() -> Status:
     """A write that may have been applied: without Retry-After, or client-go would send it again."""
     message = "Timeout: request did not complete within the allotted timeout"

@@ -96,6 +96,23 @@ class Collection:
         self.replace((), 0, kind=self.kind, api_version=self.api_version)
         self.is_synced = False
 
+    def fingerprint_at(self, version: int) -> int | None:
+        """That of the objects as they were at an earlier version. None where that is not known any
+        more, or not yet: above the cursor, and at it while deletions may come that share it."""
+        if version > self.cursor or version < self.window_start:
+            return None
+        if version == self.cursor and not self.is_whole:
+            return None
+        found = self.fingerprint
+        for change in reversed(self._window):
+            if change.version <= version:
+                break
+            if change.type is not EventType.DELETED:
+                found -= _digest(change.item)
+            if change.previous is not None:
+                found += _digest(change.previous)
+        return found & _FINGERPRINT_MASK
+
     def since(self, version: int) -> list[ObjectChange]:
         """All changes after a version, oldest first. Raises `Expired`."""
         if version < self.window_start:

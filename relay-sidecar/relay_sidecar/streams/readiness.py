@@ -12,6 +12,8 @@ from relay_sidecar.streams.streams import NoRoom, Streams
 LONGEST_LIST = 60.0
 # Seconds for a stream that follows upstream to prove that it has caught up: contract of the floor.
 PROOF_WAIT = 1.0
+# How often a stream is opened for one request: its history may turn out to be lost meanwhile.
+OPENINGS = 2
 
 
 class StreamDenied(Exception):
@@ -38,22 +40,36 @@ async def ready(streams: Streams, scope: ListScope, *, now: float, since: float)
     not manage to list what there is, `StreamDenied` when it refuses.
     """
     stream = streams.at_hand(scope)
-    if stream is None and streams.reflectors.is_up:
-        reopened = await opened(streams, scope, now=now, since=since)
-        if not streams.is_current(reopened, since):
-            streams.reflectors.confirm(reopened)
-            await reopened.until(
-                lambda: streams.is_current(reopened, since) or not streams.reflectors.is_up,
-                timeout=PROOF_WAIT,
-            )
-        # Where upstream is slow, what is known is better than nothing.
-        found = streams.covering(scope)
-        current = (stream for stream in found if streams.is_current(stream, since))
-        stream = next(current, None) or next(iter(found), None)
+    for _ in range(OPENINGS):
+        if stream is not None or not streams.reflectors.is_up:
+            break
+        stream = await _reopened(streams, scope, now=now, since=since)
     if stream is None:
         raise NotCached
     streams.use(stream, now=now)
     return stream
+
+
+async def _reopened(
+    streams: Streams, scope: ListScope, *, now: float, since: float
+) -> Stream | None:
+    """The best there is after a while; None where what there was turned out to be of a history
+    that upstream lost."""
+    reopened = await opened(streams, scope, now=now, since=since)
+    if not streams.is_current(reopened, since):
+        streams.reflectors.confirm(reopened)
+        await reopened.until(
+            lambda: (
+                streams.is_current(reopened, since)
+                or not streams.reflectors.is_up
+                or not reopened.collection.is_synced
+            ),
+            timeout=PROOF_WAIT,
+        )
+    # Where upstream is slow, what is known is better than nothing.
+    found = streams.covering(scope)
+    current = (stream for stream in found if streams.is_current(stream, since))
+    return next(current, None) or next(iter(found), None)
 
 
 async def opened(

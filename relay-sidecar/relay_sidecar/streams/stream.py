@@ -41,6 +41,9 @@ class Stream:
         # Objects here may differ from upstream's at the same version: only a list helps.
         self.is_doubtful = False
         self.lists = 0
+        # Upstream held something else at a version that the stream has passed: its objects are of
+        # a history that upstream lost, and has written on since.
+        self.has_diverged = False
         # How often all of its objects turned out to be of a history that upstream lost.
         self.turns = 0
         # It is no longer among the streams, and no longer moves.
@@ -141,7 +144,7 @@ class Stream:
     def replace(self, page: Page, *, gone: Status) -> None:
         """A whole list. What happened since the last one is unknown, so that watchers end."""
         was_synced = self.collection.is_synced
-        self.is_doubtful = self.is_failing = False
+        self.is_doubtful = self.is_failing = self.has_diverged = False
         self.lists += 1
         self.list_kind, self.api_version = page.kind, page.api_version
         self._sorted = None
@@ -189,8 +192,11 @@ class Stream:
                 feed.publish(changes)
 
     def expect(self, evidence: ListEvidence) -> None:
-        """Upstream had this list: the stream reaches it, or is beyond it."""
-        if self._expected is None or evidence.version >= self._expected.version:
+        """Upstream had this list: the stream reaches it, or is beyond it. A later one without the
+        objects does not take the place of one that has them."""
+        before = self._expected
+        is_later = before is None or evidence.version >= before.version
+        if is_later and (evidence.fingerprint is not None or before is None):
             self._expected = evidence
             self._come_up()
             self._tell()
@@ -209,6 +215,7 @@ class Stream:
 
     def forget(self, *, gone: Status) -> None:
         """Its objects are of a history that upstream lost."""
+        self.has_diverged = False
         self.collection.clear()
         self.turns += 1
         self.known_at, self.confirmed_at = -math.inf, 0.0
@@ -283,9 +290,17 @@ class Stream:
         is_equal = evidence.fingerprint == self.collection.fingerprint
         if is_equal and evidence.version > self._equal[0]:
             self._equal = (evidence.version, evidence.fingerprint or 0)
-        if is_equal or self.collection.cursor >= evidence.version:
-            self._expected = None
-            self.known(known_at=evidence.asked_at, confirmed_at=evidence.asked_at_wall)
+        if not is_equal and self.collection.cursor < evidence.version:
+            return
+        if not is_equal and evidence.fingerprint is not None:
+            was = self.collection.fingerprint_at(evidence.version)
+            if was is None and evidence.version == self.collection.cursor:
+                return  # deletions may come that share this version
+            if was is not None and was != evidence.fingerprint:
+                self.has_diverged = True
+                return
+        self._expected = None
+        self.known(known_at=evidence.asked_at, confirmed_at=evidence.asked_at_wall)
 
     def _tell(self) -> None:
         for waiter in tuple(self._waiters):

@@ -42,6 +42,8 @@ _TOKEN_PROTOCOL = "base64url.bearer.authorization.k8s.io."
 _PROTOCOLS = "Sec-WebSocket-Protocol"
 # What the next server must not hear: to whom we speak, we say ourselves.
 _OURS = (hdrs.HOST, hdrs.AUTHORIZATION, hdrs.EXPECT)
+# Of RFC 9110, 7.8 and RFC 7540, 3.2: HTTP itself, another version of it or over TLS.
+VERSIONS_OF_HTTP: Final = ("h2", "http/", "tls/")
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -81,7 +83,16 @@ def end_to_end(headers: MultiMapping[str]) -> CIMultiDict[str]:
 
 
 def asks_for_upgrade(headers: MultiMapping[str]) -> bool:
-    return "upgrade" in connection_options(headers) and "Upgrade" in headers
+    """Whether the request needs another protocol; one that HTTP itself could go on in is an offer
+    that a server need not take: Java's HttpClient makes it with each request."""
+    if "upgrade" not in connection_options(headers):
+        return False
+    wanted = {
+        protocol.strip().lower()
+        for line in headers.getall("Upgrade", [])
+        for protocol in line.split(",")
+    }
+    return any(it and not it.startswith(VERSIONS_OF_HTTP) for it in wanted)
 
 
 def connection_options(headers: MultiMapping[str]) -> frozenset[str]:

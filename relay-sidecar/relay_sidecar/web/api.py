@@ -15,7 +15,7 @@ from edge_sidecars.apimachinery.request.accept import accept_header
 from edge_sidecars.apimachinery.request.list_options import shard_selector
 from edge_sidecars.apimachinery.request.request_info import ListOptions, RequestInfo, representation
 from edge_sidecars.apimachinery.selection.shards import EVERYTHING, ShardSelector
-from edge_sidecars.apimachinery.status import Refused, expired, unavailable
+from edge_sidecars.apimachinery.status import Refused, expired, no_such_resource, unavailable
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER, Access
@@ -102,6 +102,10 @@ class Api:
             return await self._tokens.answer(request, info)
         if info.verb in WRITES and is_learned_from(info, request.headers):
             return await self._write(request, info)
+        if is_kept(info, request.headers) and self._is_nowhere(info):
+            if not self._upstream.is_up:
+                raise Refused(no_such_resource())
+            return await self._forward(request, info)
         if not is_kept(info, request.headers) or has_long_selectors(info):
             return await self._forward(request, info)
         read = ClientRead(request, info, representation(request.headers.get("Accept", "")))
@@ -113,6 +117,16 @@ class Api:
         if has_many_requirements(options):
             return await self._forward(request, info)
         return await self._reads.list_or_watch(read, options)
+
+    def _is_nowhere(self, info: RequestInfo) -> bool:
+        """The path of a namespace, for a resource that is in none: no stream answers it, though one
+        of all objects would have none of that namespace."""
+        is_namespace = info.resource.plural == "namespaces" and not info.resource.group
+        return (
+            bool(info.namespace)
+            and not is_namespace
+            and self._discovery.is_cluster_scoped(info.resource)
+        )
 
     async def _forward(self, request: web.BaseRequest, info: RequestInfo) -> web.StreamResponse:
         shards, pushdown = shards_of(info), self._reads.pushdown

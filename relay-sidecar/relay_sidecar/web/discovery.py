@@ -5,6 +5,7 @@ import time
 from aiohttp import hdrs
 
 from edge_sidecars.apimachinery.request.accept import takes_gzip
+from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.status import Refused, unavailable
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
@@ -22,6 +23,9 @@ class Discovery:
         self._documents = documents
         self._upstream = upstream
         self._timeout = timeout
+
+    def is_cluster_scoped(self, resource: ResourceName) -> bool:
+        return self._documents.is_cluster_scoped(resource)
 
     async def answer(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         """Raises `Refused` where the document is not cached."""

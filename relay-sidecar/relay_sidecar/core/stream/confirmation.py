@@ -9,6 +9,8 @@ requested, always as metadata only (PartialObjectMetadata):
   nodes reopen their watches of every Service at the same moment, after 8 to 10 minutes as after an
   outage: all names each time would cost what resuming a watch saves.
 - Where a request waits for it, all names: upstream's whole answer, in its place, would be longer.
+- The first time after a start, an outage or a failure, all names, whatever their number: a cluster
+  that was restored from a backup and written on since looks by its version like one that went on.
 
 Each has a limit, so that a collection that has grown meanwhile does not come after all; but not
 that of a few objects by selector: kube-apiserver answers it from its cache (1.31 and later), while
@@ -53,6 +55,8 @@ class Confirming:
         self._is_wanted = False
         # A request waited for the question that is under way.
         self._was_wanted = False
+        # All names were compared since upstream was out of sight last.
+        self._is_compared = False
 
     @property
     def at(self) -> float:
@@ -73,8 +77,12 @@ class Confirming:
     def asking(self, now: float, *, objects: int, selects: bool) -> int:
         """A question goes out, with `objects` cached here, by selector or not. Returns the limit of
         its answer, 0 for none."""
-        few = 0 if selects else FEW
-        limit = few if objects <= FEW else ALL if self._is_wanted and objects <= ALL else 1
+        if objects <= FEW:
+            limit = 0 if selects else FEW
+        elif not self._is_compared:
+            limit = 0
+        else:
+            limit = ALL if self._is_wanted and objects <= ALL else 1
         self._is_asking, self._was_wanted, self._is_wanted = True, self._is_wanted, False
         self._due_at = math.inf
         self._asked_at = now
@@ -100,6 +108,14 @@ class Confirming:
         if is_needed:
             self._is_wanted |= self._was_wanted and self._failures < TOO_MUCH
             self._due_at = min(self._due_at, now)
+
+    def compared(self) -> None:
+        """All names and versions were compared."""
+        self._is_compared = True
+
+    def lost_sight(self) -> None:
+        """What upstream holds may be of another history from now on."""
+        self._is_compared = False
 
     def ended(self) -> None:
         """The watch is over: only a request that waits still needs the answer."""

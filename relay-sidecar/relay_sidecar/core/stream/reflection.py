@@ -16,7 +16,7 @@ may lack.
 
     listing ──(last page)──► watching ◄──┐ ended, cut off, silent: again from the last version
        ▲  ▲                   │  │  └────┘
-       │  └─(token expired)   │  └─ 410, 404, a version that went back, relist
+       │  └─(token expired)   │  └─ 410, 404, a version that went back, relist, three in vain
        └──────────────────────┘
 """
 
@@ -49,6 +49,9 @@ SILENCES_MAX: Final = 3
 SHORT_WATCH: Final = 1.0
 # A watch that was open for so long proves that upstream is well.
 GOOD_WATCH: Final = 5.0
+# So many watches in a row that upstream accepts and that bring nothing they could go on from, and
+# the version is at fault: client-go lists anew after one.
+FRUITLESS_MAX: Final = 3
 # Seconds from the start of a watch that brought something to the next one, at least.
 PACE: Final = 1.0
 
@@ -143,6 +146,10 @@ class Reflection:
         self._has_brought = False
         self._backoff = StreamBackoff()
         self._silences = 0
+        # Watches in a row that ended soon, at the same version.
+        self._fruitless = 0
+        # A list was answered since the last of these.
+        self._lists_work = False
         self._catch_up = CatchUp()
 
     def is_live(self, now: float, *, equal_at: int = 0) -> bool:
@@ -236,6 +243,7 @@ class Reflection:
         `at_least`: the stream's version when the list was requested, at `asked_at`. While the
         watch is open, a list below that counts at the second time only (`CatchUp`).
         """
+        self._lists_work = True
         if self.version is None:
             return False
         is_watching = self._flight is _Flight.WATCHING
@@ -251,6 +259,7 @@ class Reflection:
         if self._flight is _Flight.NONE:
             return
         is_short = not self._has_brought and now - self._asked_at < SHORT_WATCH
+        self._count_fruitless(now, is_opened=True)
         self._end_watch(now)
         if is_short:
             self._backoff.was_barren(now, chance)
@@ -263,6 +272,8 @@ class Reflection:
         flight = self._flight
         if flight is _Flight.NONE:
             return
+        if trouble is Trouble.BROKEN and flight is not _Flight.LISTING:
+            self._count_fruitless(now, is_opened=flight is _Flight.WATCHING)
         self._end_watch(now)
         match trouble:
             case Trouble.EXPIRED if flight is _Flight.LISTING:
@@ -340,6 +351,18 @@ class Reflection:
     @property
     def _silent_at(self) -> float:
         return self._heard_at + SILENCE_LIMIT
+
+    def _count_fruitless(self, now: float, *, is_opened: bool) -> None:
+        """Whatever goes wrong with watches from one version on, while upstream answers lists: only
+        a new list helps. An API server that accepts no watch may answer nothing at all."""
+        if self._has_brought or now - self._asked_at >= GOOD_WATCH:
+            self._fruitless = 0
+            return
+        self._fruitless += 1
+        if self._fruitless >= FRUITLESS_MAX and (is_opened or self._lists_work):
+            self._fruitless = 0
+            self.version = None
+        self._lists_work = False
 
     def _end_watch(self, now: float) -> None:
         """One that was worth its while proves that upstream is well."""

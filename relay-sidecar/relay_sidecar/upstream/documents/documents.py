@@ -19,6 +19,7 @@ from msgspec import Struct
 from edge_sidecars.apimachinery.discovery import AGGREGATED, parts_of_core, parts_of_groups
 from edge_sidecars.apimachinery.objects import Malformed
 from edge_sidecars.apimachinery.request.accept import Clause, clauses
+from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.runtime.log import fields, logger, sparing
 from relay_sidecar.core.link import told_age
 from relay_sidecar.journal.journal import Journal
@@ -56,6 +57,15 @@ class CachedDocument(Struct, frozen=True):
         return zlib.decompress(self.gzipped, 16 + zlib.MAX_WBITS)
 
 
+class _Resource(Struct):
+    name: str
+    namespaced: bool = True
+
+
+class _ResourceList(Struct):
+    resources: list[_Resource] = []
+
+
 class DocumentCache:
     """`saved` is the journal's `SPACE`."""
 
@@ -65,6 +75,8 @@ class DocumentCache:
         self._stored: dict[str, dict[str, CachedDocument]] = {}
         # What was made of an aggregated document, by its path.
         self._parts: dict[str, tuple[CachedDocument, dict[str, CachedDocument]]] = {}
+        # The cluster-scoped resources of a group version, by its path.
+        self._scopes: dict[str, tuple[CachedDocument, frozenset[str]]] = {}
         for key, value in saved.items():
             path, _, variant = key.decode().partition(" ")
             document = msgspec.msgpack.decode(value, type=CachedDocument)
@@ -90,6 +102,16 @@ class DocumentCache:
                 if _satisfies(document.content_type, clause):
                     return document
         return variants[0] if variants and _is_plain(variants[0]) else None
+
+    def is_cluster_scoped(self, resource: ResourceName) -> bool:
+        """Whether its objects are known to be in no namespace."""
+        document = self.recall(resource.api_path, JSON)
+        if document is None:
+            return False
+        known = self._scopes.get(resource.api_path)
+        if known is None or known[0] is not document:
+            known = self._scopes[resource.api_path] = (document, _cluster_scoped(document))
+        return resource.plural in known[1]
 
     def stored(self, path: str, content_type: str) -> CachedDocument | None:
         """Exactly this variant, as upstream sent it."""
@@ -173,6 +195,14 @@ class DocumentCache:
         if known is None or known[0] is not newest:
             known = self._parts[root] = (newest, _parts(root, newest))
         return known[1].get(path)
+
+
+def _cluster_scoped(document: CachedDocument) -> frozenset[str]:
+    try:
+        listed = msgspec.json.decode(document.body(), type=_ResourceList)
+    except ValueError:
+        return frozenset()
+    return frozenset(one.name for one in listed.resources if not one.namespaced)
 
 
 def _parts(root: str, aggregated: CachedDocument) -> dict[str, CachedDocument]:

@@ -54,6 +54,15 @@ class Confirmer:
     def watch_ended(self) -> None:
         self._confirming.ended()
 
+    def compared(self) -> None:
+        """The stream has just been listed as a whole."""
+        self._confirming.compared()
+
+    def lost_sight(self) -> None:
+        """Upstream may have another history when it is seen again: the next comparison is of all
+        names and versions."""
+        self._confirming.lost_sight()
+
     def wanted(self) -> None:
         """Somebody waits for what upstream holds now."""
         self._confirming.wanted(boottime())
@@ -92,6 +101,8 @@ class Confirmer:
             stream.nudge()
             return
         stream.expect(listed)
+        if steps.has_diverged():
+            return
         steps.persist_equal()
         stream.nudge()
 
@@ -116,6 +127,8 @@ class Confirmer:
             self._confirming.answered(boottime())
             self._failures = 0
             fingerprint = None if page.continue_token else fingerprint_of(page.items)
+            if fingerprint is not None:
+                self._confirming.compared()
             self.compare(ListEvidence(version_now, fingerprint, asked_at, asked_at_wall, version))
         steps.wake()
 

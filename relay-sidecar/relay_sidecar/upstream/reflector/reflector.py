@@ -90,6 +90,7 @@ class Reflector:
 
     def link(self, is_up: bool) -> None:
         self._steps.note_confirmed()
+        self._confirmer.lost_sight()
         self.reflection.link(is_up, boottime())
         # What failed may have failed by the link.
         self._stream.is_failing = False
@@ -118,6 +119,7 @@ class Reflector:
     def doubt(self) -> None:
         """The process stood still: what happened meanwhile is still to be read, if it comes."""
         self._steps.note_confirmed()
+        self._confirmer.lost_sight()
         now = boottime()
         self.reflection.doubt(now)
         if self.reflection.is_watching(now):
@@ -215,6 +217,8 @@ class Reflector:
             if isinstance(command, ListRequest):
                 await self._list.run(command)
                 self._refused_at = math.inf
+                if self.reflection.version is not None:
+                    self._confirmer.compared()
                 return
             failure = await self._watch(command)
             if failure is not None:
@@ -330,6 +334,7 @@ class Reflector:
         level("stream interrupted", extra=fields(stream=stream.scope, why=what))
         self._steps.note_confirmed()
         self.reflection.failed(trouble, boottime(), random.random(), retry_after=retry_after)
+        self._confirmer.lost_sight()
         self._confirmer.watch_ended()
         if refusal is not None:
             self._owner.refused(stream, refusal)

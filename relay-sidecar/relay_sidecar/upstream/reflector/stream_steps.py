@@ -15,6 +15,7 @@ from edge_sidecars.apimachinery.objects import Event, Item, Key, Page
 from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.apimachinery.watch_events import EventType, Failure
 from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.log import fields, logger
 from relay_sidecar.core.stream.reflection import Reflection
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import EventsApplied
@@ -23,6 +24,8 @@ from relay_sidecar.streams.stream_journal import equal_record, list_record
 from relay_sidecar.upstream.reflector.feed import Feed
 
 # HTTP 429; what a stream is refused with that the relay has no room for.
+# Below each version: nothing that is known is of this history.
+NO_VERSION: Final = -1
 FULL: Final = Failure(429, "TooManyRequests", "--max-objects of the relay is reached")
 
 
@@ -134,11 +137,23 @@ class StreamSteps:
             return  # these are of the history that was forgotten meanwhile
         was_live = self.is_live()
         stream.apply(events)
+        if self.has_diverged():
+            return
         if self.reflection.received(events[-1].version, boottime()):
             self.go_back(events[-1].version)
         self.persist_equal()
         if not was_live and self.is_live():
             stream.nudge()
+
+    def has_diverged(self) -> bool:
+        """Whether the stream turned out to be of a history that upstream lost, and is listed anew:
+        all that was learned of its resource may be of that history."""
+        if not self.stream.has_diverged:
+            return False
+        logger.warning("upstream has another history", extra=fields(stream=self.stream.scope))
+        self.reflection.relist(boottime(), is_paced=True)
+        self.go_back(NO_VERSION)
+        return True
 
     def go_back(self, version: int) -> None:
         """Upstream is at `version`, which the stream was beyond."""

@@ -4,6 +4,9 @@ Neither by a stream, nor by what was read by name, nor out of the journal; nobod
 of it; whoever watches has to list again.
 """
 
+import secrets
+import time
+
 import pytest
 
 from tests.integration.relay.place import Kind, Place
@@ -75,3 +78,63 @@ def test_r6_of_history_that_upstream_lost_nothing_is_left(is_off: bool) -> None:
                 assert "labels" not in caller.get(account, ANY).expect()["metadata"]
                 place.relay.kill()
                 place.relay.start()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [10, 500])
+@pytest.mark.parametrize("relay_is", ["connected", "cut", "stopped"])
+def test_r11a_a_history_that_was_restored_and_written_on_is_told_from_one_that_went_on(
+    relay_is: str, count: int
+) -> None:
+    """By its version the new history is beyond the lost one; an observer looks all the time."""
+    with ControlPlane() as plane:
+        contents = Contents(plane, plane.create_namespace())
+        for number in range(count):
+            contents.configmap(f"kept-{number}")
+        plane.back_up()
+        with Place(Kind.RELAY, plane) as place:
+            place.wait_up()
+            caller, path = place.caller(), contents.path("configmaps")
+            contents.configmap("ghost")
+            contents.delete("configmaps", "kept-0")
+            contents.configmap("by-name", key="lost")
+            version = contents.version()
+            caller.get(path, {"resourceVersion": version}).expect()
+            caller.get(f"{path}/by-name").expect()
+            with caller.watch(path, {**LONG, "resourceVersion": version}) as watching:
+                if relay_is == "stopped":
+                    place.relay.kill()
+                elif relay_is == "cut":
+                    place.cut()
+                plane.restore()
+                while contents.version() <= version:
+                    contents.configmap(f"new-{secrets.token_hex(4)}")
+                for number in range(20):
+                    contents.configmap(f"later-{number}")
+                if relay_is == "stopped":
+                    place.relay.start()
+                elif relay_is == "cut":
+                    place.heal()
+                at = time.monotonic()
+                upstream = sorted(
+                    it["metadata"]["name"] for it in contents.list("configmaps")["items"]
+                )
+
+                def is_equal() -> bool:
+                    reply = caller.get(path, ANY)
+                    assert reply.status == 200, reply.body
+                    names = sorted(reply.names)
+                    is_lost = "ghost" in names or "kept-0" not in names
+                    assert not is_lost or "Age" in reply.headers, "without a word"
+                    ghost = caller.get(f"{path}/ghost", ANY)
+                    assert ghost.status == 404 or "Age" in ghost.headers
+                    kept = caller.get(f"{path}/kept-0", ANY)
+                    assert kept.status == 200 or "Age" in kept.headers
+                    return names == upstream and "Age" not in reply.headers
+
+                wait_for(is_equal, timeout=SOON, what="what upstream holds", interval=0.05)
+                assert time.monotonic() - at < SOON
+                if relay_is != "stopped":
+                    watching.wait_ended(timeout=SOON)
+                    assert watching.seen[-1].object["code"] == 410
+            assert caller.get(f"{path}/by-name", ANY).status == 404

@@ -1,6 +1,8 @@
 """The collection of one stream: what moves it, what its window remembers, what a selector sees."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from edge_sidecars.apimachinery.objects import Item, read_event
 from edge_sidecars.apimachinery.store import (
@@ -11,6 +13,7 @@ from edge_sidecars.apimachinery.store import (
     transition,
 )
 from edge_sidecars.apimachinery.watch_events import EventType
+from tests.examples import play
 from tests.unit.relay.streams.samples import bookmark, event, item, line, pod
 
 ROOMY = 1 << 20
@@ -278,3 +281,21 @@ def test_what_was_in_a_selector_is_deleted_as_upstream_says() -> None:
             EventType.DELETED,
             pod("a", 11, labels=labelled(last)),
         )
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans(), st.integers(1, 3)), max_size=25))
+@play(200)
+def test_a_fingerprint_of_the_past_is_that_of_the_objects_as_they_were(
+    steps: list[tuple[str, bool, int]],
+) -> None:
+    it, version = collection(item("a", 1), cursor=1), 1
+    was = {1: it.fingerprint}
+    for name, is_deleted, ahead in steps:
+        version += ahead
+        it.apply(event("DELETED" if is_deleted else "MODIFIED", name, version))
+        was[version] = it.fingerprint
+
+    for at, fingerprint in was.items():
+        found = it.fingerprint_at(at)
+        assert found == fingerprint or (found is None and (at == it.cursor or at < it.window_start))
+    assert it.fingerprint_at(it.cursor + 1) is None

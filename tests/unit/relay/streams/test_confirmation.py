@@ -28,6 +28,7 @@ def test_names_are_asked_for_where_they_are_few_or_somebody_waits(
     objects: int, is_wanted: bool, selects: bool, limit: int
 ) -> None:
     confirming = Confirming()
+    confirming.compared()
     confirming.opened(10.0, 0.0)
     if is_wanted:
         confirming.wanted(10.0)
@@ -36,6 +37,24 @@ def test_names_are_asked_for_where_they_are_few_or_somebody_waits(
     assert confirming.at == math.inf, "one at a time"
     confirming.answered(10.2)
     assert confirming.at == math.inf, "once for each opening"
+
+
+@pytest.mark.parametrize("selects", [False, True])
+@pytest.mark.parametrize("objects", [FEW + 1, 5000, ALL + 1])
+def test_after_upstream_was_out_of_sight_all_names_are_compared_once(
+    objects: int, selects: bool
+) -> None:
+    """By its version, a cluster that was restored and written on looks like one that went on."""
+    confirming = Confirming()
+    for _ in range(2):
+        confirming.opened(10.0, 0.0)
+        assert confirming.asking(confirming.at, objects=objects, selects=selects) == 0
+        confirming.compared()
+        confirming.answered(10.2)
+        confirming.opened(20.0, 0.0)
+        assert confirming.asking(confirming.at, objects=objects, selects=selects) == 1
+        confirming.answered(20.2)
+        confirming.lost_sight()
 
 
 def test_of_a_watch_that_ends_at_once_nothing_is_asked() -> None:
@@ -94,6 +113,7 @@ def test_what_fails_is_asked_again_later_each_time() -> None:
 
 def test_a_question_that_fails_is_asked_again_for_who_waits_when_upstream_wants_it() -> None:
     confirming = Confirming()
+    confirming.compared()
     confirming.wanted(0.0)
     limits = []
     for _ in range(4):

@@ -18,7 +18,7 @@ from relay_sidecar.core.stream.commands import (
     Wait,
     WatchRequest,
 )
-from relay_sidecar.core.stream.reflection import Reflection
+from relay_sidecar.core.stream.reflection import FRUITLESS_MAX, GOOD_WATCH, Reflection
 from tests.examples import play
 from tests.unit.relay.streams.link import FixedLink
 from tests.unit.relay.streams.samples import item
@@ -376,11 +376,67 @@ def test_very_short_watches_are_spaced_out() -> None:
                 starts.append(now)
                 reflection.opened(now)
                 reflection.ended(now, 0.0)
+            case ListRequest():
+                reflection.page(page(), now)
             case Wait(until):
                 now = until
 
     gaps = [after - before for before, after in pairwise(starts)]
     assert gaps == pytest.approx([0.2, 0.4, 0.8, 1.6, 3.2, 5, 5])
+
+
+def asked(reflection: Reflection, now: float) -> type[object]:
+    """The next request, as soon as it may go."""
+    while True:
+        match reflection.next(now, 0.0):
+            case Wait(until):
+                now = until
+            case command:
+                return type(command)
+
+
+def in_vain(reflection: Reflection, now: float, kind: str) -> None:
+    match kind:
+        case "ends":
+            reflection.opened(now)
+            reflection.ended(now, 0.0)
+        case "garbage":
+            reflection.opened(now)
+            reflection.failed(Trouble.BROKEN, now, 0.0)
+        case "refused, while lists work":
+            reflection.failed(Trouble.BROKEN, now, 0.0)
+            reflection.listed(1, now, asked_at=now, at_least=1)
+
+
+@pytest.mark.parametrize("kind", ["ends", "garbage", "refused, while lists work"])
+def test_a_version_that_no_watch_gets_past_is_listed_anew(kind: str) -> None:
+    reflection, now = Reflection(LINK, version=1), UP
+    for _ in range(FRUITLESS_MAX):
+        assert asked(reflection, now) is WatchRequest
+        in_vain(reflection, now, kind)
+        now += 10.0
+
+    assert asked(reflection, now) is ListRequest
+
+
+def test_an_api_server_that_answers_nothing_is_no_reason_to_list_anew() -> None:
+    reflection, now = Reflection(LINK, version=1), UP
+    for _ in range(20):
+        assert asked(reflection, now) is WatchRequest
+        reflection.failed(Trouble.BROKEN, now, 0.0)
+        now += 10.0
+
+
+def test_a_watch_that_brings_something_or_lasts_makes_those_before_chance() -> None:
+    reflection, now = Reflection(LINK, version=1), UP
+    for number in range(20):
+        assert asked(reflection, now) is WatchRequest
+        reflection.opened(now)
+        if number % 2:
+            reflection.received(number + 2, now)
+        now += 0.1 if number % 4 else GOOD_WATCH
+        reflection.ended(now, 0.0)
+        now += 10.0
 
 
 def test_a_version_that_expires_again_and_again_does_not_make_a_loop_of_lists() -> None:

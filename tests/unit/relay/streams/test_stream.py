@@ -139,3 +139,58 @@ def test_of_lists_that_nobody_asks_for_again_only_a_few_are_kept() -> None:
     gc.collect()
 
     assert sum(body() is not None for body in asked) <= MAX_BODIES
+
+
+def diverged(of: Stream) -> bool:
+    return of.has_diverged
+
+
+def test_a_stream_that_held_something_else_at_a_version_that_it_has_passed_has_diverged() -> None:
+    """Upstream was restored from a backup, and has written on since."""
+    lost = stream()
+    lost.expect(told(100, [item("a", 90)]))
+    assert not diverged(lost), "what changed may be on its way"
+    lost.apply([event("ADDED", "b", 120)])
+
+    assert diverged(lost)
+    assert lost.known_at == -math.inf
+
+
+def test_what_was_still_on_its_way_when_the_list_came_is_no_divergence() -> None:
+    busy = stream()
+    busy.expect(told(100, [item("a", 90), item("b", 95)]))
+    busy.apply([event("MODIFIED", "a", 90)])
+    busy.apply([event("ADDED", "b", 95), event("ADDED", "c", 130)])
+
+    assert not diverged(busy)
+    assert busy.known_at == 7.0
+
+
+def test_a_list_that_comes_after_the_events_behind_it_is_compared_with_what_was() -> None:
+    for listed, has_diverged in (([item("a", 5)], False), ([item("a", 5), item("x", 7)], True)):
+        ahead = stream()
+        ahead.apply([event("ADDED", "b", 50), event("MODIFIED", "a", 60)])
+        ahead.expect(told(40, listed))
+
+        assert ahead.has_diverged is has_diverged
+
+
+def test_deletions_that_share_a_version_are_waited_for() -> None:
+    ended = stream()
+    ended.apply([event("ADDED", "b", 50)])
+    ended.expect(told(60, []))
+    ended.apply([event("DELETED", "a", 60)])
+    assert not diverged(ended)
+    ended.apply([event("DELETED", "b", 60)])
+
+    assert not diverged(ended)
+    assert ended.known_at == 7.0
+
+
+def test_a_list_without_objects_does_not_take_the_place_of_one_with_them() -> None:
+    lost = stream()
+    lost.expect(told(100, [item("a", 90)]))
+    lost.expect(ListEvidence(110, None, 8.0, 1008.0, 0))
+    lost.apply([bookmark(120)])
+
+    assert diverged(lost)

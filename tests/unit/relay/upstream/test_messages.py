@@ -40,6 +40,17 @@ def test_headers_between_neighbours_are_not_passed_on() -> None:
         ([("Connection", "keep-alive, upgrade"), ("upgrade", "websocket")], True),
         ([("Connection", "keep-alive"), ("Connection", "Upgrade"), ("Upgrade", "x")], True),
         ([("Connection", "Upgrade")], False),
+        # Java's HttpClient, with each request.
+        (
+            [
+                ("Connection", "Upgrade, HTTP2-Settings"),
+                ("Upgrade", "h2c"),
+                ("HTTP2-Settings", "AAEAAEAAAAIAAAAB"),
+            ],
+            False,
+        ),
+        ([("Connection", "Upgrade"), ("Upgrade", "TLS/1.0, HTTP/1.1")], False),
+        ([("Connection", "Upgrade"), ("Upgrade", "h2c, websocket")], True),
         ([("Upgrade", "websocket")], False),
         ([("Connection", "upgraded"), ("Upgrade", "websocket")], False),
         ([], False),
