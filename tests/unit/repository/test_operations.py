@@ -51,6 +51,11 @@ def test_no_maker_of_a_refusal_is_left_out() -> None:
         if inspect.isfunction(it)
         and inspect.signature(it, eval_str=True).return_annotation is statuses.Status
     }
-    fixed = {"unauthorized", "timeout_outcome_unknown", "expired", "expired_continue"}
-    fixed.add("no_such_resource")
+    fixed = {
+        "unauthorized",
+        "timeout_outcome_unknown",
+        "expired",
+        "expired_continue",
+        "no_such_resource",
+    }
     assert makers == set(SPOKEN) | fixed | {"too_large_version", "forbidden"} | OF_THE_CLIENT
