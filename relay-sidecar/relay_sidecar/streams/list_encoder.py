@@ -95,7 +95,8 @@ class Comparison:
             if not self._expected:
                 self._expected = memoryview(next(self._parts, b""))
             size = min(len(rest), len(self._expected))
-            self._is_equal = bool(size) and rest[:size] == self._expected[:size]
+            # As bytes: views are compared byte by byte, which takes thirty times as long.
+            self._is_equal = bool(size) and bytes(rest[:size]) == bytes(self._expected[:size])
             rest, self._expected = rest[size:], self._expected[size:]
 
     @property
