@@ -166,4 +166,4 @@ def test_health_and_version_are_told() -> None:
         answer = of.answer(path, "")
         assert answer is not None
         assert answer.body == b"ok"
-    assert asked(of, "/version")["minor"] == "36"
+    assert asked(of, "/version")["minor"] == "37"

@@ -48,9 +48,10 @@ def _fields(package: str, kind: str) -> Fields:
     body = _structs(package).get(kind, "")
     fields: Fields = {}
     for match in _FIELD.finditer(body):
-        name, _, rest = match["json"].partition(",")
+        name = match["json"].partition(",")[0]
         number, go_type = int(match["number"]), match["type"]
-        if not name and "inline" in rest:
+        # Go inlines an embedded struct that has no name; up to 1.36 the tag says so as well.
+        if not name:
             inlined = _fields(package, go_type.lstrip("*").rpartition(".")[2])
             fields.setdefault("", []).append([number, inlined])
         else:
