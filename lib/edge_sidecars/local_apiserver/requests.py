@@ -91,7 +91,7 @@ class Requests:
             # Before anything was decided: what is written is walked to its bottom before.
             return answer.of_status(bad_request("the object is nested too deeply"))
         except NotStored as error:
-            return answer.of_status(unavailable(f"the change could not be stored: {error}"))
+            return answer.of_status(unavailable(f"the change could not be stored: {error}", 1))
 
     def _answer_unstored(self, info: RequestInfo, content_type: str, body: bytes) -> Answer:
         """Reviews are answered; all else is not here. Raises Refused."""
