@@ -18,6 +18,8 @@ from tools.harness.pods.wire.caller import Caller
 from tools.harness.pods.wire.http_proxy import HttpProxy
 from tools.harness.pods.wire.raw_server import Connection, RawServer
 
+pytestmark = pytest.mark.slow
+
 UNKNOWN = "/api/v1/namespaces/default/configmaps/unknown"
 # Seconds: the verdict, and a name that is looked up in vain.
 SOON = 20.0

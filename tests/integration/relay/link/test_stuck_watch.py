@@ -14,6 +14,8 @@ from tools.harness.pods.relay import RelayProcess
 from tools.harness.pods.wire.caller import Caller
 from tools.harness.pods.wire.raw_server import Connection, RawServer
 
+pytestmark = pytest.mark.slow
+
 PATH = "/api/v1/namespaces/n/configmaps"
 # Seconds.
 SOON, MEASURED = 20.0, 10.0
