@@ -104,6 +104,14 @@ class _Table(Struct, rename="camel"):
     rows: list[_TableRow] | None
 
 
+class _TypeMeta(Struct, rename="camel", gc=False):
+    api_version: str = ""
+
+
+# Of what shows objects without being one: Table, PartialObjectMetadata, a list of it.
+META_GROUP: Final = "meta.k8s.io/"
+
+_TYPE: Final = msgspec.json.Decoder(_TypeMeta)
 _OBJECT: Final = msgspec.json.Decoder(_ItemHead)
 _LIST: Final = msgspec.json.Decoder(_ListHead)
 _TABLE: Final = msgspec.json.Decoder(_Table)
@@ -132,6 +140,11 @@ def read_item(raw: bytes, prefixes: "Prefixes | None" = None) -> Item:
             raise Malformed("an object without kind or apiVersion")
         raw = b"".join((prefix, memoryview(raw)[1:]))
     return _bare_item(read.metadata, raw)
+
+
+def is_whole(raw: bytes) -> bool:
+    """Whether it is an object itself, not what is shown of one. Raises `Malformed`."""
+    return not decode(_TYPE, raw).api_version.startswith(META_GROUP)
 
 
 def read_event(line: bytes) -> Event:

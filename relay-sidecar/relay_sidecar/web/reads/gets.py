@@ -7,9 +7,8 @@ while upstream is out of reach (promise R6: kubelet would end a pod over a 404).
 import math
 from http import HTTPStatus
 
-from edge_sidecars.apimachinery.objects import Item, Malformed, read_item
+from edge_sidecars.apimachinery.objects import Item, Malformed, is_whole, read_item
 from edge_sidecars.apimachinery.request.accept import accept_header
-from edge_sidecars.apimachinery.request.request_info import Form
 from edge_sidecars.apimachinery.resource_version import metadata_only, response_version
 from edge_sidecars.apimachinery.status import Refused, not_found, too_large_version
 from edge_sidecars.kubeapi import Unreachable
@@ -27,6 +26,7 @@ from relay_sidecar.web.reads.selection import (
     metadata_version,
     takes_whole,
 )
+from relay_sidecar.web.reads.whole_objects import WholeObjects
 from relay_sidecar.web.responses import JSON, status_answer
 
 
@@ -35,6 +35,12 @@ class Gets:
         self._upstream = freshness.upstream
         self._streams = freshness.streams
         self._freshness = freshness
+        self._whole = WholeObjects(
+            freshness.upstream,
+            self._learn_from,
+            timeout=freshness.settings.request_timeout,
+            wall=freshness.wall,
+        )
 
     async def answer(self, read: ClientRead, version: int | None) -> web.StreamResponse:
         """`version`: at least that one, 0 for any, None for the newest."""
@@ -106,21 +112,48 @@ class Gets:
             return None
         if self._is_behind(read, fetched):
             return None
-        if fetched.status == 200 and read.wanted.form is Form.WHOLE:
-            try:
-                item = read_item(fetched.content)
-            except Malformed:
-                return await fetched.send(read.request)
-            # With a version, upstream answers from its cache, which may lag.
-            is_newest = version is None and "Age" not in fetched.headers
-            age = told_age(fetched.headers.get("Age"))
-            asked_at = asked_at if is_newest else -math.inf
-            await self._learn(read, item, asked_at=asked_at, age=age)
-        elif fetched.status == 200:
-            self._freshness.passed_on(read.resource, fetched.content, read.wanted, is_list=False)
-        elif fetched.status == 404:
-            await self._freshness.forget(read.resource, key_of(read.info))
+        # With a version, upstream answers from its cache, which may lag.
+        await self._take_in(read, fetched, asked_at if version is None else -math.inf)
         return await fetched.send(read.request)
+
+    async def _take_in(self, read: ClientRead, fetched: BufferedResponse, asked_at: float) -> None:
+        """What upstream answered to who asked for the newest at that wall time."""
+        if await self._learn_from(read, fetched, asked_at) or fetched.status != HTTPStatus.OK:
+            return
+        version = response_version(fetched.content, read.wanted.form, is_list=False)
+        if version is None:
+            return
+        self._freshness.handed_out(read.resource, version)
+        if not self._is_at_hand(read, version):
+            self._whole.want(read)
+
+    async def _learn_from(
+        self, read: ClientRead, fetched: BufferedResponse, asked_at: float
+    ) -> bool:
+        """Whether it was the object itself: a server need not give the form that was asked for, so
+        that the answer says what it is."""
+        if fetched.status == HTTPStatus.NOT_FOUND:
+            await self._freshness.forget(read.resource, key_of(read.info))
+        if fetched.status != HTTPStatus.OK:
+            return False
+        try:
+            item = read_item(fetched.content)
+        except Malformed:
+            return False
+        if not is_whole(item.raw):
+            return False
+        is_old = "Age" in fetched.headers
+        age = told_age(fetched.headers.get("Age"))
+        await self._learn(read, item, asked_at=-math.inf if is_old else asked_at, age=age)
+        return True
+
+    def _is_at_hand(self, read: ClientRead, version: int) -> bool:
+        """Whether the object is known at this version, or a stream will bring it."""
+        known = self._streams.newest(read.resource, key_of(read.info))
+        is_known = known is not None and known[0].version >= version
+        return is_known or any(
+            map(self._streams.is_live, self._streams.covering(by_name(read.info)))
+        )
 
     def _is_behind(self, read: ClientRead, fetched: BufferedResponse) -> bool:
         """A relay that is cut off itself answers with an older state than is known here, and can be

@@ -10,7 +10,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from edge_sidecars.apimachinery.objects import Item, Malformed, Page, read_page, read_table_versions
+from edge_sidecars.apimachinery.objects import (
+    META_GROUP,
+    Item,
+    Malformed,
+    Page,
+    read_page,
+    read_table_versions,
+)
 from edge_sidecars.apimachinery.request.accept import accept_header
 from edge_sidecars.apimachinery.request.request_info import Form, ListOptions, Representation
 from edge_sidecars.apimachinery.resource_version import response_version, version_at_head
@@ -159,13 +166,14 @@ class UpstreamLists:
 
     async def _learn(self, listing: ClientList, answer: BufferedResponse, before: _Before) -> None:
         """What is handed out, and the stream that begins from it."""
-        scope, form, fresh = listing.scope, listing.wanted.form, self._freshness
+        scope, fresh = listing.scope, self._freshness
+        form, page = _read(answer.content, listing.wanted.form)
         if form is Form.OTHER:
             fresh.passed_on(scope.resource, answer.content, listing.wanted, is_list=True)
-            return
-        try:
-            page = (read_table_versions if form is Form.TABLE else read_page)(answer.content)
-        except Malformed:
+            # Of its stream, which asks for JSON, others are answered.
+            if self._streams.refusal(scope, now=fresh.now()) is None:
+                self._streams.open(scope, now=fresh.now())
+        if page is None:
             return
         # Another relay says in Age how old its answer is.
         is_of_now = listing.is_latest and "Age" not in answer.headers
@@ -193,6 +201,20 @@ class UpstreamLists:
         if begun is not None:
             record = list_record(begun, whole, at=begun.confirmed_at)
             await self._freshness.journal.commit(record)
+
+
+def _read(body: bytes, wanted: Form) -> tuple[Form, Page | None]:
+    """What a list says, and its form: a server need not give the one that was asked for."""
+    if wanted is Form.OTHER:
+        return wanted, None
+    if wanted is Form.TABLE:
+        with suppress(Malformed):
+            return wanted, read_table_versions(body)
+    try:
+        page = read_page(body)
+    except Malformed:
+        return wanted, None
+    return Form.METADATA if page.api_version.startswith(META_GROUP) else Form.WHOLE, page
 
 
 class PageSets:
