@@ -32,6 +32,7 @@ from gm.controller.controller import Controller
 from gm.controller.crd_check import MissingDefinitions
 from gm.controller.events import event_recorder
 from gm.controller.ownership import Ownership, ShardOwner, SingleLeader, everything
+from gm.controller.reference_lookup import NODES, ReferenceLookup
 from gm.controller.relay_link import Link
 from gm.controller.secret_lookup import SecretLookup
 from gm.core.engine.plan import NODE
@@ -51,7 +52,6 @@ from gm.telemetry.status import (
     shards_status,
 )
 
-NODES = "/api/v1/nodes"
 # Seconds; CRDs are applied beside this process, or not at all.
 LONGEST_LOOK = 5.0
 # Seconds that changes gather where each GM follows the objects of all: two of three changes are of
@@ -87,17 +87,18 @@ class GlobalManager:
             api, lambda _: self._is_any or self.ownership.may_lead(), timeout=timeout
         )
         self.events = event_recorder(self._writes, instance=instance)
+        secrets = SecretLookup(
+            api,
+            timeout=timeout,
+            is_named=lambda key: any(map(self.ownership.owns, self.informers.named_by(key))),
+            changed=self.informers.node_index.reference_changed,
+        )
         self.controller = Controller(
             self.informers,
             self.ownership,
             Applier(self._writes, self.informers, has_labels=config.mode is Mode.RELAY),
             self.events,
-            SecretLookup(
-                api,
-                timeout=timeout,
-                is_named=lambda key: any(map(self.ownership.owns, self.informers.named_by(key))),
-                changed=self.informers.node_index.reference_changed,
-            ),
+            ReferenceLookup(api, self.informers, secrets, timeout=timeout),
             settings=WorkerSettings(
                 config.lc_server, config.kb_server, refused_namespaces=config.refused_namespaces
             ),

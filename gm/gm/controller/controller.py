@@ -13,8 +13,7 @@ import asyncio
 import math
 import random
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from edge_sidecars.controllers.event_recorder import EventRecorder
@@ -23,17 +22,17 @@ from edge_sidecars.kubeapi import ApiError, Unreachable
 from edge_sidecars.runtime.backoff import exponential
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
-from edge_sidecars.sedna_api.core.api_object import Document, Json, ObjectKey
+from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
 from gm.cache.informers import Informers
 from gm.cache.node_index import MISSHAPEN
 from gm.controller.api_writes import TROUBLE
 from gm.controller.applier import Applier, ChildRefused, DecideAgain
 from gm.controller.events import event
 from gm.controller.ownership import Covers, Ownership, everything
-from gm.controller.secret_lookup import SecretLookup
+from gm.controller.reference_lookup import MissedReferences, ReferenceLookup
 from gm.controller.work_queue import WorkQueue
-from gm.core.engine.engine import decide, references
-from gm.core.engine.plan import SECRET, ChildRefusal, ObjectView, ReconcilePlan
+from gm.core.engine.engine import decide
+from gm.core.engine.plan import ChildRefusal, ObjectView, ReconcilePlan
 from gm.core.kind import WorkerSettings
 from gm.core.kinds.registry import KINDS
 
@@ -66,6 +65,7 @@ class Remembered:
     # Reports that have no effect and do not stand in the status either: node, epoch, seq.
     refused: frozenset[tuple[str, int, int]] = frozenset()
     waits_for: str = ""
+    missed: MissedReferences = field(default_factory=MissedReferences)
 
     def add(self, refusal: ChildRefusal) -> None:
         """In the place of an earlier one of the same child; the next plan says until when."""
@@ -89,7 +89,7 @@ class Controller:
         ownership: Ownership,
         applier: Applier,
         events: EventRecorder,
-        secrets: SecretLookup,
+        references: ReferenceLookup,
         *,
         settings: WorkerSettings,
         concurrency: int,
@@ -98,7 +98,7 @@ class Controller:
         self._ownership = ownership
         self._applier = applier
         self._events = events
-        self._secrets = secrets
+        self._references = references
         self._settings = settings
         self._concurrency = concurrency
         self._queue: WorkQueue[ObjectKey] = WorkQueue()
@@ -156,7 +156,7 @@ class Controller:
         self._queue.discard(is_lost)
         self._remembered = {k: it for k, it in self._remembered.items() if not covers(it.uid)}
         if covers is everything or not self._ownership.owns_any:
-            self._secrets.forget()
+            self._references.forget()
 
     async def stopped(self, covers: Covers) -> None:
         while any(map(covers, self._busy)):
@@ -255,31 +255,18 @@ class Controller:
         if tree["metadata"].get("deletionTimestamp"):
             return None
         remembered.expire(boottime())
-        found = await self._references(document, tree)
+        found = await self._references.find(document, tree, remembered.missed)
         view = ObjectView(
             object=tree,
             children=self._informers.children.of(document.uid),
             pending=self._informers.reports.pending(document.uid),
             references=found,
+            awaited=remembered.missed.awaited(boottime()),
             refusals=remembered.refusals,
             concerned=self._informers.node_index.concerned(document.key),
         )
         kind = KINDS[document.kind]
         return decide(kind, view, now=datetime.now(UTC), settings=self._settings)
-
-    async def _references(self, document: Document, tree: Json) -> Mapping[ObjectKey, Json | None]:
-        """What is referred to by what was found may lead further."""
-        kind = KINDS[document.kind]
-        found: dict[ObjectKey, Json | None] = {}
-        while missing := references(kind, tree, found) - found.keys():
-            for key in missing:
-                is_secret = key.kind == SECRET
-                found[key] = (
-                    await self._secrets.get(key, document)
-                    if is_secret
-                    else self._informers.reference(key)
-                )
-        return found
 
     # ── what comes of it ──
 

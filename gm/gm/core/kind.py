@@ -166,12 +166,14 @@ class WorkerSpec:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why nothing can be made of an object: the field, what is wrong with it, what to do."""
+    """Why nothing can be made of an object: the field, what is wrong with it, what to do.
+    `is_awaited`: it may be over in a moment, so that nothing is said of it yet."""
 
     field: str
     message: str
     remedy: str
     reason: str = "InvalidSpec"
+    is_awaited: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 Each problem names the field, and the remedy. Guarantees: no object makes it raise; a reference of
 which nothing is known yet is no problem. Two sorts: what is wrong in the object itself, and what it
-refers to and does not exist.
+refers to and does not exist, or is not there yet.
 """
 
 import re
@@ -168,23 +168,26 @@ def _node_problems(kind: SednaKind, view: ObjectView) -> Iterator[Problem]:
             dataset = _lookup(view.references, view.object, DATASET.singular, name)
             fields[f"Dataset {name}: spec.nodeName"] = text(dataset, "spec", "nodeName")
     for field, node in fields.items():
-        if node and view.references.get(ObjectKey(NODE, "", node), {}) is None:
-            yield Problem(
-                field,
-                f"Node {node} does not exist",
-                "name a node of this cluster, or let it join",
-                MISSING_REFERENCE,
-            )
+        if node:
+            remedy = "name a node of this cluster, or let it join"
+            yield from _absent(view, ObjectKey(NODE, "", node), "Node", field, remedy)
 
 
 def _missing(view: ObjectView, kind: str, word: str, where: str, name: str) -> Iterator[Problem]:
     key = ObjectKey(kind, text(view.object, "metadata", "namespace"), name)
+    yield from _absent(view, key, word, where, "create it in this namespace, or name another")
+
+
+def _absent(
+    view: ObjectView, key: ObjectKey, word: str, where: str, remedy: str
+) -> Iterator[Problem]:
     if view.references.get(key, {}) is None:
         yield Problem(
             where,
-            f"{word} {name} does not exist",
-            "create it in this namespace, or name another",
+            f"{word} {key.name} does not exist",
+            remedy,
             MISSING_REFERENCE,
+            is_awaited=key in view.awaited,
         )
 
 

@@ -132,6 +132,7 @@ class Site:
         self._edit()
         self._meet_leftovers()
         self._lose_a_dataset()
+        self._name_what_never_comes()
 
     # ── steps ──
 
@@ -241,6 +242,13 @@ class Site:
             NODE_REPORT.path(self.namespace, EDGE),
             lambda it: uid not in [entry["uid"] for entry in it["entries"]],
         )
+
+    def _name_what_never_comes(self) -> None:
+        """That there is none is believed after a look at the API itself."""
+        spec = {"url": "/srv/data/nowhere.txt", "format": "txt", "nodeName": "never-joins"}
+        self._create(DATASET, "nowhere", spec)
+        path = DATASET.path(self.namespace, "nowhere")
+        self._wait(path, lambda it: it.get("status", {}).get("conditions"))
 
     # ── the API, as an administrator ──
 

@@ -2,18 +2,19 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
 
 from edge_sidecars.controllers.event_recorder import Event
 from edge_sidecars.kubeapi import ApiError, Unreachable
-from edge_sidecars.sedna_api.core.api_object import Document
+from edge_sidecars.sedna_api.core.api_object import Document, Json, ObjectKey
 from gm.cache.informers import Informers
 from gm.controller import controller
 from gm.controller.applier import ChildRefused
 from gm.controller.controller import Controller
 from gm.controller.ownership import OwnershipListener, everything
+from gm.controller.reference_lookup import MissedReferences
 from gm.core.engine.plan import ChildRefusal, ReconcilePlan
 from gm.core.kind import WorkerSettings
 from tests.unit.gm.documents import document
@@ -48,9 +49,14 @@ class Told:
         """Nobody listens."""
 
 
-class NoSecrets:
+class NoReferences:
     def __init__(self) -> None:
         self.forgotten = 0
+
+    async def find(
+        self, document: Document, tree: Json, missed: MissedReferences
+    ) -> Mapping[ObjectKey, Json | None]:
+        return {}
 
     def forget(self) -> None:
         self.forgotten += 1
@@ -79,13 +85,13 @@ class World:
         for collection in informers.collections.values():
             collection.sources[""].replaced([], 1)
         self.owning = Owning()
-        self.secrets = NoSecrets()
+        self.references = NoReferences()
         self.controller = Controller(
             informers,
             self.owning,  # type: ignore[arg-type]
             self.applier,  # type: ignore[arg-type]
             Told(),  # type: ignore[arg-type]
-            self.secrets,  # type: ignore[arg-type]
+            self.references,  # type: ignore[arg-type]
             settings=WorkerSettings("", ""),
             concurrency=CONCURRENCY,
         )
@@ -266,10 +272,10 @@ def test_what_is_lost_is_given_up_when_what_was_begun_has_ended() -> None:
         await world.until(lambda: world.controller.retries == 0)
         assert world.applier.of("bad") == tries
         # Objects that are kept still wait for their Secrets.
-        assert world.secrets.forgotten == 0
+        assert world.references.forgotten == 0
         world.owning.others = {"*"}
         world.controller.lost(everything)
-        assert world.secrets.forgotten == 1
+        assert world.references.forgotten == 1
 
     playing(slow, play)
 

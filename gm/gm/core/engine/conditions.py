@@ -70,8 +70,12 @@ def is_problem(condition: Json) -> bool:
 
 def told(problems: Sequence[Problem]) -> str:
     """All of them in one message: field, what is wrong, what to do."""
-    message = "; ".join(f"{one.field}: {one.message}: {one.remedy}" for one in problems)
+    message = "; ".join(map(_said, problems))
     return message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]}..."
+
+
+def _said(problem: Problem) -> str:
+    return f"{problem.field}: {problem.message}: {problem.remedy}"
 
 
 @dataclass(slots=True)
@@ -137,6 +141,10 @@ class Log:
             return False
         self.added.append(made)
         return True
+
+    def says(self, problem: Problem) -> bool:
+        """Whether it is among what stood so far."""
+        return _said(problem) in text(self.trailing or {}, "message")
 
     def stand(self, problems: Sequence[Problem]) -> bool:
         """Let these be the object's problem; whether that is news."""

@@ -39,14 +39,16 @@ class ObjectView:
     """`children`: pods, Deployments, Services and HorizontalPodAutoscalers whose controller the
     object is (by uid), each with its `kind`. `pending`: by node, what NodeReports say of it, in
     order; what was applied already is ignored. `references`: at least what `references()` asks for;
-    None: does not exist; Secrets and Nodes as metadata. `concerned`: nodes that it concerns because
-    of other objects (a Model: the nodes of the jobs that name it).
+    None: does not exist; Secrets and Nodes as metadata. `awaited`: of those that are None, the ones
+    that may be there in a moment, each with the seconds until that is known. `concerned`: nodes
+    that it concerns because of other objects (a Model: the nodes of the jobs that name it).
     """
 
     object: Json
     children: tuple[Json, ...] = ()
     pending: Mapping[str, tuple[StoredReport, ...]] = field(default_factory=dict)
     references: Mapping[ObjectKey, Json | None] = field(default_factory=dict)
+    awaited: Mapping[ObjectKey, float] = field(default_factory=dict)
     refusals: tuple[ChildRefusal, ...] = ()
     concerned: frozenset[str] = frozenset()
 

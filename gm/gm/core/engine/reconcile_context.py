@@ -78,8 +78,12 @@ class ReconcileContext:
         self.events.append(EventNote(reason, message, is_warning))
 
     def stand(self, problems: Sequence[Problem]) -> None:
-        """These are why nothing is made of the object."""
-        if self.log.stand(problems):
+        """These are why nothing is made of the object. Of what may be over in a moment nothing is
+        said but what was said already, by an earlier GM perhaps."""
+        settled = [it for it in problems if not it.is_awaited or self.log.says(it)]
+        if len(settled) < len(problems):
+            self.again(min(self.view.awaited.values()))
+        if settled and self.log.stand(settled):
             problem = self.log.problem or {}
             self.note(text(problem, "reason"), text(problem, "message"), is_warning=True)
 

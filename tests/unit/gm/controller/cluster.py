@@ -41,6 +41,7 @@ class Cluster:
         self.subject = subject
         self.kind: SednaKind = KINDS[text(subject, "kind").lower()]
         self.references = world()
+        self.awaited: dict[ObjectKey, float] = {}
         self.children: dict[tuple[str, str], Json] = {}
         self.pending: dict[str, list[StoredReport]] = {}
         self.refusals: tuple[ChildRefusal, ...] = ()
@@ -62,6 +63,7 @@ class Cluster:
             children=tuple(copy.deepcopy(list(self.children.values()))),
             pending={node: tuple(reports) for node, reports in self.pending.items()},
             references=copy.deepcopy(self.references),
+            awaited=dict(self.awaited),
             refusals=self.refusals,
         )
 

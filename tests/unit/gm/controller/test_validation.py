@@ -213,6 +213,42 @@ def test_what_is_missing_is_waited_for(
     assert cluster.last["type"] != "Failed"
 
 
+@pytest.mark.parametrize(("made", "kind", "name", "message"), MISSING)
+def test_what_may_be_there_in_a_moment_is_no_failure(
+    made: Callable[[], Json], kind: str, name: str, message: str
+) -> None:
+    cluster = Cluster(made())
+    there = dict(cluster.references)
+    cluster.without(kind, name)
+    (key,) = (it for it in there if (it.kind, it.name) == (kind, name))
+    cluster.awaited = {key: 4.0}
+    assert cluster.settle().again_in == 4.0
+    assert cluster.children == {}
+    assert cluster.events == []
+    assert all(it["type"] != "Failed" for it in cluster.conditions)
+    # The API server was asked, and has none.
+    cluster.awaited = {}
+    cluster.settle()
+    assert message in cluster.last["message"]
+    # Another GM does not know that yet: what was said goes on, with its words.
+    said, cluster.awaited = cluster.conditions, {key: 9.0}
+    cluster.settle()
+    assert cluster.conditions == said
+    cluster.references, cluster.awaited = there, {}
+    cluster.settle()
+    assert cluster.last["type"] != "Failed"
+
+
+def test_what_is_wrong_in_itself_is_said_at_once_beside_what_is_awaited() -> None:
+    cluster = Cluster(incremental(outputDir="out"))
+    cluster.without("model", "base")
+    (key,) = (it for it in cluster.references if it.name == "base")
+    cluster.awaited = {key: 4.0}
+    cluster.settle()
+    assert cluster.last["reason"] == "InvalidSpec"
+    assert "base" not in cluster.last["message"]
+
+
 @pytest.mark.parametrize("made", EVERY_JOB)
 def test_what_is_not_known_yet_is_not_called_missing(made: Callable[[], Json]) -> None:
     cluster = Cluster(made())

@@ -68,6 +68,8 @@ class ApiObserver:
         self.doubled: list[str] = []
         self.reopened: list[str] = []
         self.stages: set[StageCondition] = set()
+        # Kind, name and reason of each condition of type Failed that ever was.
+        self.failures: set[tuple[str, str, str]] = set()
         self.children = 0
         self._ended = threading.Event()
         self._sockets: dict[str, socket.socket] = {}
@@ -221,6 +223,8 @@ class ApiObserver:
     def _note_stages(self, it: Json) -> None:
         uid, name = it["metadata"]["uid"], it["metadata"]["name"]
         for condition in it.get("status", {}).get("conditions", ()):
+            if condition["type"] == "Failed":
+                self.failures.add((it["kind"], name, condition.get("reason", "")))
             if "stage" not in condition:
                 continue
             at = StageCondition(
