@@ -1,22 +1,25 @@
 """The body of one list: its parts as they are sent, compressed once however many ask for it.
 
 Objects pass as they are, but for kind and apiVersion where kube-apiserver's lists leave them out; a
-big list is never in one piece, so that who reads it slowly costs no memory. Knows no connection.
+big list is never in one piece, so that who reads it slowly costs no memory. One of a few megabytes
+that several ask for is joined once, as long as it is of now. Knows no connection.
 """
 
 import asyncio
 import zlib
 from collections.abc import Iterator, Sequence
+from weakref import WeakKeyDictionary
 
 from edge_sidecars.apimachinery.go_format import json_text
 from edge_sidecars.apimachinery.objects import Item
 from edge_sidecars.apimachinery.selection.shards import ShardSelector
+from relay_sidecar.core.pieces import Pieces
 from relay_sidecar.streams.fanout import StreamView
 
 # k8s.io/apiserver: defaultGzipContentEncodingLevel.
 GZIP_LEVEL = 1
-# Bytes that are joined for one write.
-PART = 256 * 1024
+# Bytes of lists that lie here in one piece beside their objects, of all streams together.
+MAX_JOINED = 8 * 1024 * 1024
 _ITEMS = b'"items":['
 _TAIL = b"]}\n"
 
@@ -40,25 +43,37 @@ class ListBody:
         info = _shard_info(view.shards)
         self._head = head % (kind.encode(), api_version.encode(), version, info)
         shown = items if view.only is None else [item for item in items if view.shows(item)]
-        self._bodies = [_unnamed(view.body(item), named) for item in shown]
-        commas = max(len(self._bodies) - 1, 0)
-        size = sum(len(opening) + len(rest) for opening, rest in self._bodies)
-        self.length = len(self._head) + size + commas + len(_TAIL)
+        self._loose = Pieces(_interleaved(self._head, *_unnamed(_bodies(shown, view), named)))
+        self.length = self._loose.length
+        self._joined: Pieces | None = None
+        self._is_read = False
         self._compressed: asyncio.Future[bytes] | None = None
 
     def parts(self) -> Iterator[bytes]:
-        """About `PART` bytes each."""
-        part: list[bytes | memoryview] = [self._head]
-        size, comma = len(self._head), b""
-        for opening, rest in self._bodies:
-            part += (comma, opening, rest)
-            size += len(rest)
-            comma = b","
-            if size > PART:
-                yield b"".join(part)
-                part, size = [], 0
-        part.append(_TAIL)
-        yield b"".join(part)
+        """All of it, `PART` bytes each."""
+        return self._pieces.parts()
+
+    def part(self, at: int) -> bytes | memoryview:
+        """What follows `at` bytes, `PART` of them at most."""
+        return self._pieces.part(at)
+
+    def rest(self, at: int) -> list[bytes | memoryview]:
+        """What follows `at` bytes, as much as one system call takes."""
+        return self._pieces.rest(at)
+
+    def is_asked_for(self) -> None:
+        """By one more reader. A list that several ask for is joined once for all of them."""
+        if self._is_read and self._joined is None and _JOINED.make_room(self):
+            self._joined = Pieces([*self._loose.parts()])
+        self._is_read = True
+
+    def gives_way(self) -> None:
+        """Others are asked for now."""
+        self._joined = None
+
+    @property
+    def _pieces(self) -> Pieces:
+        return self._joined or self._loose
 
     async def gzipped(self) -> bytes:
         """Made beside the event loop, once."""
@@ -71,6 +86,32 @@ class ListBody:
         compress = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
         compressed = [compress.compress(part) for part in self.parts()]
         return b"".join([*compressed, compress.flush()])
+
+
+class _Joined:
+    """The bodies that are joined, of all streams: the one that was joined first gives way."""
+
+    def __init__(self) -> None:
+        # Ordered. Streams drop a body with the state that it shows.
+        self._bodies: WeakKeyDictionary[ListBody, None] = WeakKeyDictionary()
+
+    def make_room(self, body: ListBody) -> bool:
+        """Whether it may be joined now."""
+        if body.length > MAX_JOINED // 2:
+            return False
+        held = [*self._bodies]
+        used = sum(one.length for one in held)
+        for oldest in held:
+            if used + body.length <= MAX_JOINED:
+                break
+            used -= oldest.length
+            del self._bodies[oldest]
+            oldest.gives_way()
+        self._bodies[body] = None
+        return True
+
+
+_JOINED = _Joined()
 
 
 class Comparison:
@@ -116,8 +157,34 @@ def _shard_info(shards: ShardSelector) -> bytes:
     return b',"shardInfo":{"selector":%s}' % json_text(str(shards)).encode()
 
 
-def _unnamed(raw: bytes, named: bytes) -> tuple[bytes, bytes | memoryview]:
-    """The object in two pieces, none of them a copy."""
-    if raw.startswith(named):
-        return b"{", memoryview(raw)[len(named) :]
-    return b"", raw
+def _bodies(items: Sequence[Item], view: StreamView) -> list[bytes]:
+    if view.metadata is None:
+        return [item.raw for item in items]
+    return [view.body(item) for item in items]
+
+
+def _unnamed(bodies: list[bytes], named: bytes) -> tuple[bytes, list[bytes | memoryview]]:
+    """What each object begins with in the list, and the rest of each; hardly any is a copy."""
+    are_named = [body.startswith(named) for body in bodies]
+    if all(are_named):
+        begin = len(named)
+        return b"{", [memoryview(body)[begin:] for body in bodies]
+    if not any(are_named):
+        return b"", [*bodies]
+    # Objects of both kinds come from an API server that is being upgraded.
+    return b"", [
+        b"{" + body[len(named) :] if is_named else body
+        for body, is_named in zip(bodies, are_named, strict=True)
+    ]
+
+
+def _interleaved(
+    head: bytes, lead: bytes, rests: list[bytes | memoryview]
+) -> list[bytes | memoryview]:
+    """The list in pieces, at the speed of slices: there may be ten thousand objects."""
+    if not rests:
+        return [head + _TAIL]
+    pieces: list[bytes | memoryview] = [b"," + lead] * (2 * len(rests) + 1)
+    pieces[1::2] = rests
+    pieces[0], pieces[-1] = head + lead, _TAIL
+    return pieces

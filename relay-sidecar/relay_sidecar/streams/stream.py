@@ -9,7 +9,7 @@ import asyncio
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-from edge_sidecars.apimachinery.objects import Event, Item, Page
+from edge_sidecars.apimachinery.objects import Event, Item, Key, Page
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.status import Status
 from edge_sidecars.apimachinery.store import Collection, ObjectChange
@@ -66,7 +66,9 @@ class Stream:
         self.behind: set[object] = set()
         self._feeds: dict[StreamView, Feed] = {}
         self._waiters: set[tuple[Callable[[], bool], asyncio.Future[None]]] = set()
-        # Of the present state: the objects in order, and the bodies of lists.
+        # Of the present state: which objects there are, in order, they themselves, and the bodies
+        # of lists.
+        self._order: list[Key] | None = None
         self._sorted: list[Item] | None = None
         self._bodies: dict[StreamView, ListBody] = {}
 
@@ -114,7 +116,9 @@ class Stream:
         """In kube-apiserver's order, that of etcd's keys."""
         if self._sorted is None:
             objects = self.collection.objects
-            self._sorted = [objects[key] for key in sorted(objects, key="/".join)]
+            if self._order is None:
+                self._order = sorted(objects, key="/".join)
+            self._sorted = [objects[key] for key in self._order]
         return self._sorted
 
     def body(self, view: StreamView) -> ListBody:
@@ -147,7 +151,7 @@ class Stream:
         self.is_doubtful = self.is_failing = self.has_diverged = False
         self.lists += 1
         self.list_kind, self.api_version = page.kind, page.api_version
-        self._sorted = None
+        self._order = self._sorted = None
         self._bodies.clear()
         # By convention a list's kind is that of its items with "List" behind.
         kind = page.kind.removesuffix("List")
@@ -185,6 +189,8 @@ class Stream:
         self._bodies.clear()
         if changes:
             self._sorted = None
+            if any(change.type is not EventType.MODIFIED for change in changes):
+                self._order = None
             feeds = self._feeds.values()
             if self.on_shown is not None and any(feed.watchers for feed in feeds):
                 self.on_shown(changes[-1].version)
@@ -220,7 +226,7 @@ class Stream:
         self.turns += 1
         self.known_at, self.confirmed_at = -math.inf, 0.0
         self._expected, self._equal = None, (0, 0)
-        self._sorted = None
+        self._order = self._sorted = None
         self._bodies.clear()
         self.end_watchers(gone)
         self._tell()

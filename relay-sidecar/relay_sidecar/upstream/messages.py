@@ -22,7 +22,8 @@ from edge_sidecars.apimachinery.status import Refused, Status, bad_request
 from edge_sidecars.kubeapi import Response, TooLong
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.connections import Connection
-from relay_sidecar.upstream.streaming import LONG, PIECE, Inflation, in_parts, send_long
+from relay_sidecar.core.pieces import Pieces
+from relay_sidecar.upstream.streaming import LONG, PIECE, Inflation, send_long
 
 HOP_BY_HOP = frozenset(
     {
@@ -214,8 +215,7 @@ class BufferedResponse:
         if len(body) <= PIECE:
             return web.Response(status=self.status, reason=self.reason, headers=headers, body=body)
         response = web.StreamResponse(status=self.status, reason=self.reason, headers=headers)
-        response.content_length = len(body)
-        return await send_long(request, response, in_parts(body))
+        return await send_long(request, response, Pieces([body]))
 
 
 def _is_gzip(headers: Mapping[str, str]) -> bool:

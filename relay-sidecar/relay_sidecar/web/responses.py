@@ -12,8 +12,9 @@ from aiohttp import hdrs
 from edge_sidecars.apimachinery.request.accept import takes_gzip
 from edge_sidecars.apimachinery.status import Status
 from edge_sidecars.runtime.web import aiohttp_web as web
-from relay_sidecar.streams.list_encoder import PART, ListBody
-from relay_sidecar.upstream.streaming import in_parts, send_long
+from relay_sidecar.core.pieces import PART, Pieces
+from relay_sidecar.streams.list_encoder import ListBody
+from relay_sidecar.upstream.streaming import send_long
 
 JSON = {"Content-Type": "application/json"}
 # Bytes; k8s.io/apiserver: defaultGzipThresholdBytes.
@@ -35,14 +36,11 @@ async def send_list(
     if body.length > GZIP_OVER and takes_gzip(request.headers.get(hdrs.ACCEPT_ENCODING, "")):
         headers |= {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
         packed = await body.gzipped()
-        length, parts = len(packed), in_parts(packed)
-    elif body.length <= PART:
+        return await send_long(request, web.StreamResponse(headers=headers), Pieces([packed]))
+    if body.length <= PART:
         return web.Response(body=b"".join(body.parts()), headers=headers)
-    else:
-        length, parts = body.length, body.parts()
-    stream = web.StreamResponse(headers=headers)
-    stream.content_length = length
-    return await send_long(request, stream, parts)
+    body.is_asked_for()
+    return await send_long(request, web.StreamResponse(headers=headers), body)
 
 
 def age_headers(confirmed_at: float, *, now: float) -> dict[str, str]:

@@ -12,8 +12,8 @@ from edge_sidecars.apimachinery.request.request_info import ListOptions
 from edge_sidecars.apimachinery.status import Refused, expired
 from edge_sidecars.apimachinery.store import Expired
 from edge_sidecars.runtime.web import aiohttp_web as web
+from relay_sidecar.core.pieces import PART
 from relay_sidecar.streams.fanout import StreamView, Watcher
-from relay_sidecar.streams.list_encoder import PART
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.web.reads.freshness import Freshness
 from relay_sidecar.web.responses import JSON

@@ -16,7 +16,8 @@ import uvloop
 from aiohttp import web
 
 from edge_sidecars.runtime.web.connections import Handler
-from relay_sidecar.upstream.streaming import PIECE, in_parts, send_long
+from relay_sidecar.core.pieces import Pieces
+from relay_sidecar.upstream.streaming import PIECE, send_long
 from relay_sidecar.web.listener import ServingCertificate
 from tests.integration.relay.hosted import Hosted, NewEventLoop
 from tools.harness.controlplane.access.certificates import Authority
@@ -34,9 +35,7 @@ SLACK = 10.0
 async def much(request: web.BaseRequest) -> web.StreamResponse:
     """As many bytes as the path says."""
     size = int(request.path.removeprefix("/"))
-    response = web.StreamResponse()
-    response.content_length = size
-    return await send_long(request, response, in_parts(BODY[:size]))
+    return await send_long(request, web.StreamResponse(), Pieces([BODY[:size]]))
 
 
 @asynccontextmanager
