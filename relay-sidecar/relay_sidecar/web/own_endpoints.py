@@ -10,12 +10,20 @@ from typing import Protocol
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.endpoints import is_asked, own_routes, routed, text
 from relay_sidecar.telemetry.metrics import RelayCounters, measure
-from relay_sidecar.telemetry.status import RelayStatus
+from relay_sidecar.telemetry.status import RelayStatus, UpstreamLinkStatus
 
 
 class ReportedRelay(Protocol):
     @property
     def counters(self) -> RelayCounters: ...
+
+    @property
+    def lack(self) -> str:
+        """What is missing before requests can be answered, "" when nothing is."""
+        ...
+
+    @property
+    def link(self) -> UpstreamLinkStatus: ...
 
     def status(self) -> RelayStatus:
         """As of now."""
@@ -36,9 +44,8 @@ class OwnEndpoints:
 
     async def _readyz(self, request: web.BaseRequest) -> web.StreamResponse:
         asks_upstream = is_asked(request, "upstream")
-        status = self._relay.status()
-        if status.lack:
-            return text(503, f"not ready: {status.lack}")
-        if asks_upstream and status.link.problem:
-            return text(503, status.link.problem)
+        if self._relay.lack:
+            return text(503, f"not ready: {self._relay.lack}")
+        if asks_upstream and (problem := self._relay.link.problem):
+            return text(503, problem)
         return text(200, "ok")

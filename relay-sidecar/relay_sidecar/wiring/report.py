@@ -79,6 +79,10 @@ class RelayReport:
             shared=self._shared(),
         )
 
+    @property
+    def link(self) -> UpstreamLinkStatus:
+        return self._link()
+
     def _budget(self) -> MemoryBudget:
         streams = self._streams
         return MemoryBudget(

@@ -18,6 +18,7 @@ from tools.bench.relay.result import RELAY, Result, Results
 from tools.bench.relay.rows import table
 from tools.bench.relay.scenarios import (
     fanout,
+    many,
     memory,
     offline,
     reads,
@@ -47,6 +48,7 @@ FAMILIES: dict[str, Callable[[World, Options], list[Result]]] = {
     "start": start.starts,
     "offline": offline.answers_while_cut,
     "recovery": recovery.recoveries,
+    "many": many.many_streams,
     "slow": slow.slow_reader,
 }
 

@@ -8,6 +8,7 @@ that this benchmark is made for.
 from tools.bench.relay.result import DIRECT, RELAY, Results
 from tools.bench.relay.rows import Row, ratio_row, row
 from tools.bench.relay.scenarios.fanout import COUNTED, FANOUTS, HUNDRED, TEN, Fanout
+from tools.bench.relay.scenarios.many import STREAMS
 from tools.bench.relay.scenarios.offline import ALWAYS, CONSISTENT
 from tools.bench.relay.scenarios.reads import (
     GETS,
@@ -41,6 +42,7 @@ def rows(results: Results) -> list[Row]:
         *_starts(results),
         *_offline(results),
         *_recovery(results),
+        *_many(results),
         *_slow(results),
     ]
 
@@ -329,6 +331,21 @@ def _recovery(results: Results) -> list[Row]:
         ours, theirs = _pair(results, name, "bytes")
         kib = [value / 1024 for value in ours], [value / 1024 for value in theirs]
         found.append(row("  bytes over the link", "KiB", *kib))
+    return found
+
+
+def _many(results: Results) -> list[Row]:
+    found = []
+    for name, cut, limit in (("many-short", "4 s", 5), ("many-long", "a minute", 10)):
+        if not results.has(name):
+            continue
+        live, cpu, connections = (
+            results.values(name, RELAY, metric) for metric in ("live", "cpu", "connections")
+        )
+        what = f"{STREAMS} watched streams, cut for {cut}: all live again after"
+        found.append(row(what, "s", live, target=never_above(limit, "s")))
+        found.append(row("  CPU of the relay", "s", cpu))
+        found.append(row("  connections to upstream", "", connections))
     return found
 
 

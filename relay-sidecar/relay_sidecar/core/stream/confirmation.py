@@ -89,6 +89,11 @@ class Confirming:
         self._not_before = now + PACE
         return limit
 
+    def sent(self, now: float) -> None:
+        """It had to wait for others, which says nothing about the link."""
+        self._asked_at = now
+        self._not_before = now + PACE
+
     def answered(self, now: float) -> None:
         self._is_asking = False
         self._failures = 0

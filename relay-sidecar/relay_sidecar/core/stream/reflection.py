@@ -208,6 +208,11 @@ class Reflection:
             self.version = whole.version
         return whole
 
+    def sent(self, now: float) -> None:
+        """The watch that was to be asked for goes out: it had to wait for others."""
+        if self._flight is _Flight.OPENING:
+            self._asked_at = self._heard_at = now
+
     def opened(self, now: float) -> None:
         """Upstream accepted the watch."""
         if self._flight is _Flight.OPENING:

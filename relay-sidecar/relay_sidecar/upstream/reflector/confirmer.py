@@ -19,6 +19,7 @@ from relay_sidecar.core.stream.commands import ListEvidence
 from relay_sidecar.core.stream.confirmation import Confirming
 from relay_sidecar.upstream.reflector.feed import Feed
 from relay_sidecar.upstream.reflector.stream_steps import StreamSteps
+from relay_sidecar.upstream.reflector.turns import Turns
 
 # Whole objects serve as well: an aggregated API server may know nothing else.
 METADATA: Final = (
@@ -33,9 +34,10 @@ HUB_FAILURES: Final = 3
 class Confirmer:
     """Of one stream; one question at a time."""
 
-    def __init__(self, steps: StreamSteps, feed: Feed) -> None:
+    def __init__(self, steps: StreamSteps, feed: Feed, turns: Turns) -> None:
         self._steps = steps
         self._feed = feed
+        self._turns = turns
         # Of a hub, in a row.
         self._failures = 0
         self._confirming = Confirming()
@@ -77,7 +79,7 @@ class Confirmer:
             limit = self._confirming.asking(
                 now, objects=len(stream.collection.objects), selects=bool(stream.scope.params)
             )
-            self._question = asyncio.create_task(self._ask(limit))
+            self._question = asyncio.create_task(self._ask_in_turn(limit))
 
     async def stop(self) -> None:
         if self._question is not None:
@@ -105,6 +107,11 @@ class Confirmer:
             return
         steps.persist_equal()
         stream.nudge()
+
+    async def _ask_in_turn(self, limit: int) -> None:
+        async with self._turns.turn(self._steps.stream):
+            self._confirming.sent(boottime())
+            await self._ask(limit)
 
     async def _ask(self, limit: int) -> None:
         steps, stream, ages = self._steps, self._steps.stream, list[float]()

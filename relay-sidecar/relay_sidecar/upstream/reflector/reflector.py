@@ -36,6 +36,7 @@ from relay_sidecar.upstream.reflector.feed import Feed
 from relay_sidecar.upstream.reflector.list_phase import ListPhase
 from relay_sidecar.upstream.reflector.readyz import LONGEST_START, SETTLED, is_ready
 from relay_sidecar.upstream.reflector.stream_steps import FULL, Owner, StreamSteps
+from relay_sidecar.upstream.reflector.turns import Turn, Turns
 
 # What a list is refused with that upstream will not serve at a second attempt either.
 UNSERVABLE: Final = frozenset({400, 405, 406, 422, 501})
@@ -44,6 +45,17 @@ COALESCED: Final = 0.005
 # Seconds from a step on, after which an event has come alone: to wait for company behind it would
 # cost a wake-up for nothing.
 LONE: Final = 1.5 * COALESCED
+# At a time. A watch has a connection of its own, whose handshake costs 3 ms of a processor; the
+# questions share as many connections as there are at a time.
+BEGINNINGS: Final = 16
+QUESTIONS: Final = 8
+
+
+class AllTurns:
+    """Of all streams: lists and watches that begin, and the questions beside watches."""
+
+    def __init__(self) -> None:
+        self.beginnings, self.questions = Turns(BEGINNINGS), Turns(QUESTIONS)
 
 
 class Reflector:
@@ -55,6 +67,7 @@ class Reflector:
         feed: Feed,
         journal: Journal,
         owner: Owner,
+        turns: AllTurns,
         *,
         may_ask: bool,
         watch_timeout: int,
@@ -71,8 +84,9 @@ class Reflector:
         self._steps = StreamSteps(
             stream, self.reflection, journal, owner, feed=feed, wake=self._kick.set
         )
-        self._confirmer = Confirmer(self._steps, feed)
+        self._confirmer = Confirmer(self._steps, feed, turns.questions)
         self._list = ListPhase(self._steps, feed)
+        self._turns = turns.beginnings
         # Since when upstream refuses it.
         self._refused_at = math.inf
 
@@ -215,12 +229,15 @@ class Reflector:
         is_list, retry_after = isinstance(command, ListRequest), 0.0
         try:
             if isinstance(command, ListRequest):
-                await self._list.run(command)
+                async with self._turns.turn(self._stream):
+                    await self._list.run(command)
                 self._refused_at = math.inf
                 if self.reflection.version is not None:
                     self._confirmer.compared()
                 return
-            failure = await self._watch(command)
+            async with self._turns.turn(self._stream) as turn:
+                self.reflection.sent(boottime())
+                failure = await self._watch(command, turn)
             if failure is not None:
                 trouble = _trouble(failure.code)
                 if self.feed.disappointed(is_expired=trouble is Trouble.EXPIRED):
@@ -261,7 +278,7 @@ class Reflector:
         is_kept = self.feed.is_cloud and self._stream.collection.is_synced
         return is_kept and boottime() - self._refused_at < LONGEST_START
 
-    async def _watch(self, command: WatchRequest) -> Failure | None:
+    async def _watch(self, command: WatchRequest, turn: Turn) -> Failure | None:
         """Event by event, as many in one step as have come together. Returns the ERROR event that
         ended it, if one did; otherwise what it met is reported.
         Raises `ApiError`, `Unreachable`, `Malformed`."""
@@ -278,6 +295,7 @@ class Reflector:
         async with aclosing(batches):
             async for lines in batches:
                 if not lines:
+                    turn.end()
                     await self._opened()
                     continue
                 events = [read_event(line) for line in lines]
@@ -324,9 +342,11 @@ class Reflector:
     ) -> None:
         stream = self._stream
         refusal = failure if trouble in (Trouble.DENIED, Trouble.GONE_RESOURCE) else None
+        # Who is out of reach is so for all streams.
+        about = () if trouble is Trouble.UNREACHABLE else (stream.scope,)
         if trouble is Trouble.EXPIRED:
             level = logger.info
-        elif refusal is not None or not sparing.allows(stream.scope, what):
+        elif refusal is not None or not sparing.allows(*about, what):
             # The owner tells a refusal.
             level = logger.debug
         else:

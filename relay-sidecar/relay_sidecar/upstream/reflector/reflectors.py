@@ -23,7 +23,7 @@ from relay_sidecar.streams.stream_journal import deletion_records
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.upstream.link_probe import LinkProbe
 from relay_sidecar.upstream.reflector.feed import Feed
-from relay_sidecar.upstream.reflector.reflector import Reflector
+from relay_sidecar.upstream.reflector.reflector import AllTurns, Reflector
 
 
 class Reflectors:
@@ -48,6 +48,7 @@ class Reflectors:
         self._streams = streams
         self._spawn = spawn
         self._watch_timeout = watch_timeout
+        self._turns = AllTurns()
         self._running: dict[Stream, tuple[Reflector, asyncio.Task[None]]] = {}
 
     def start(self, stream: Stream) -> None:
@@ -59,6 +60,7 @@ class Reflectors:
             feed,
             self._journal,
             self,
+            self._turns,
             may_ask=feed.may_ask(is_up=self._may_ask),
             watch_timeout=self._watch_timeout,
         )

@@ -39,6 +39,14 @@ class Relay:
         self.counters = RelayCounters()
         self.told = READY
 
+    @property
+    def lack(self) -> str:
+        return self.told.lack
+
+    @property
+    def link(self) -> UpstreamLinkStatus:
+        return self.told.link
+
     def status(self) -> RelayStatus:
         return self.told
 
