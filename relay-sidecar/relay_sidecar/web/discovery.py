@@ -1,6 +1,7 @@
 """Discovery, OpenAPI and version: upstream's answer while online, else the last one."""
 
 import time
+from contextlib import suppress
 
 from aiohttp import hdrs
 
@@ -11,7 +12,7 @@ from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.core.link import NOBODY_THERE
 from relay_sidecar.upstream.documents.documents import CachedDocument, DocumentCache
-from relay_sidecar.upstream.messages import ClientRequest
+from relay_sidecar.upstream.messages import BufferedResponse, ClientRequest
 from relay_sidecar.web.responses import age_headers
 from relay_sidecar.web.upstream import Upstream
 
@@ -29,25 +30,21 @@ class Discovery:
 
     async def answer(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         """Raises `Refused` where the document is not cached."""
-        accept = request.headers.get(hdrs.ACCEPT, "")
+        fetched: BufferedResponse | None = None
         if self._upstream.is_up:
-            try:
+            with suppress(Unreachable):
                 fetched = await self._upstream.fetch(ClientRequest(request, None, self._timeout))
-            except Unreachable:
-                pass  # the cached answer is given
-            else:
-                if fetched.status not in NOBODY_THERE:
-                    await self._documents.remember(
-                        path, fetched.status, fetched.headers, fetched.body
-                    )
-                    return await fetched.send(request)
-        document = self._documents.recall(path, accept)
-        if document is None:
-            cause = self._upstream.cause or "it gave no answer in time"
-            raise Refused(
-                unavailable(f"{path}: not known here, and upstream is out of reach: {cause}")
-            )
-        return _kept(request, document)
+        if fetched is not None and fetched.status not in NOBODY_THERE:
+            await self._documents.remember(path, fetched.status, fetched.headers, fetched.body)
+            return await fetched.send(request)
+        document = self._documents.recall(path, request.headers.get(hdrs.ACCEPT, ""))
+        if document is not None:
+            return _kept(request, document)
+        if fetched is not None:
+            # The API server's own word: one of the servers behind it is down, not the link.
+            return await fetched.send(request)
+        cause = self._upstream.cause or "it gave no answer in time"
+        raise Refused(unavailable(f"{path}: not known here, and upstream is out of reach: {cause}"))
 
 
 def _kept(request: web.BaseRequest, document: CachedDocument) -> web.Response:
