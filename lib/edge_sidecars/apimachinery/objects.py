@@ -2,10 +2,10 @@
 
 Owns the slicing of JSON: whose object it is, at which version, and where its bytes begin and end;
 nothing of what a resource means. Guarantees: `Item.raw` are upstream's own bytes (a list item gets
-the kind and apiVersion that its list left out, and newlines between tokens go, so that an object
-always fits into one line of a watch), detached from the page or line that brought them; whatever
-cannot be read like this is `Malformed`, never guessed at. Of duplicate keys the last one counts,
-as in Go.
+the kind and apiVersion that its list left out, and of an indented object all space between tokens
+goes, so that it fits into one line of a watch, and is as long whoever asked for it), detached from
+the page or line that brought them; whatever cannot be read like this is `Malformed`, never guessed
+at. Of duplicate keys the last one counts, as in Go.
 """
 
 import sys
@@ -21,9 +21,6 @@ Key = tuple[str, str]
 
 # etcd's revisions are int64 (etcdserverpb.ResponseHeader.revision).
 _MAX_VERSION: Final = 2**63 - 1
-
-# Whitespace between tokens; inside a JSON string both are illegal.
-_LINE_BREAKS: Final = b"\r\n"
 
 T = TypeVar("T")
 
@@ -105,6 +102,7 @@ class _Table(Struct, rename="camel"):
 
 
 class _TypeMeta(Struct, rename="camel", gc=False):
+    kind: str = ""
     api_version: str = ""
 
 
@@ -130,8 +128,8 @@ def read_item(raw: bytes, prefixes: "Prefixes | None" = None) -> Item:
 
     Raises `Malformed`, also for what is not one whole object."""
     read = decode(_OBJECT, raw)
-    if b"\n" in raw or b"\r" in raw:
-        raw = raw.translate(None, _LINE_BREAKS)
+    if has_breaks(raw):
+        raw = compact(raw)
     if not raw.isascii():
         _check_utf8(raw)
     if not read.kind or not read.api_version:
@@ -140,6 +138,26 @@ def read_item(raw: bytes, prefixes: "Prefixes | None" = None) -> Item:
             raise Malformed("an object without kind or apiVersion")
         raw = b"".join((prefix, memoryview(raw)[1:]))
     return _bare_item(read.metadata, raw)
+
+
+def has_breaks(raw: bytes) -> bool:
+    """Whether a JSON text is in more than one line: inside a string both are illegal."""
+    return b"\n" in raw or b"\r" in raw
+
+
+def compact(raw: bytes) -> bytes:
+    """The same JSON without space between its tokens: kube-apiserver indents what it answers to
+    curl and browsers. Raises `Malformed`."""
+    raw = raw.strip()
+    try:
+        return msgspec.json.format(raw, indent=-1) if has_breaks(raw) else raw
+    except (ValueError, RecursionError) as error:
+        raise Malformed(str(error)) from error
+
+
+def kind_of(raw: bytes) -> str:
+    """The kind of an object; "" where it has none. Raises `Malformed`."""
+    return decode(_TYPE, raw).kind
 
 
 def is_whole(raw: bytes) -> bool:
@@ -169,8 +187,6 @@ def _changed(kind: EventType, raw: bytes) -> Event:
 def read_page(body: bytes | bytearray) -> Page:
     """The answer to a LIST. Raises `Malformed`."""
     page = decode(_LIST, body)
-    if not page.kind.endswith("List"):
-        raise Malformed(f"{page.kind} is not the kind of a list")
     prefixes = Prefixes(page.kind.removesuffix("List"), page.api_version)
     items = [read_item(bytes(raw), prefixes) for raw in page.items or ()]
     meta = page.metadata

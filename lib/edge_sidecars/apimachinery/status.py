@@ -177,6 +177,14 @@ def not_acceptable(media_types: Iterable[str]) -> Status:
     return Status(HTTPStatus.NOT_ACCEPTABLE, "NotAcceptable", message)
 
 
+def not_shown_as(*, list_wanted: bool) -> Status:
+    """apiserver's handlers/response.go, but for the Go type of what is asked for."""
+    kind = "PartialObjectMetadataList" if list_wanted else "PartialObjectMetadata"
+    found = "not a list" if list_wanted else "a list"
+    message = f"you requested {kind}, but the requested object is {found}"
+    return Status(HTTPStatus.NOT_ACCEPTABLE, "NotAcceptable", message)
+
+
 def _group_resource(group: str, resource: str) -> str:
     return f"{resource}.{group}" if group else resource
 

@@ -8,8 +8,9 @@ them.
 import asyncio
 import math
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
-from edge_sidecars.apimachinery.objects import Event, Item, Key, Page
+from edge_sidecars.apimachinery.objects import Event, Item, Key, Malformed, Page, kind_of
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.status import Status
 from edge_sidecars.apimachinery.store import Collection, ObjectChange
@@ -59,6 +60,8 @@ class Stream:
         self.successor: Stream | None = None
         # The successor's `turns` then.
         self.successor_turns = 0
+        # The kind of an object, as discovery names it.
+        self.named_kind: Callable[[], str] = str
         # Called with each version before watchers see it.
         self.on_shown: Callable[[int], None] | None = None
         self._counters = counters
@@ -74,8 +77,9 @@ class Stream:
 
     @property
     def kind(self) -> str:
-        """Of one object."""
-        return self.collection.kind
+        """Of one object. By convention a list's kind is that with "List" behind, but a CRD may name
+        any other: only where there is no object and no discovery is it gone by."""
+        return self.collection.kind or self.named_kind() or self.list_kind.removesuffix("List")
 
     @property
     def watchers(self) -> int:
@@ -153,8 +157,7 @@ class Stream:
         self.list_kind, self.api_version = page.kind, page.api_version
         self._order = self._sorted = None
         self._bodies.clear()
-        # By convention a list's kind is that of its items with "List" behind.
-        kind = page.kind.removesuffix("List")
+        kind = _kind_of(page)
         self.collection.replace(page.items, page.version, kind=kind, api_version=page.api_version)
         self.refusal = None
         self._expected, self._equal = None, (0, 0)
@@ -314,3 +317,10 @@ class Stream:
                 waiter[1].set_result(None)
 
     nudge = _tell
+
+
+def _kind_of(page: Page) -> str:
+    """Of its items; "" where there are none that say it."""
+    with suppress(Malformed):
+        return kind_of(page.items[0].raw) if page.items else ""
+    return ""

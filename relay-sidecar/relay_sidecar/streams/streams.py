@@ -72,6 +72,8 @@ class Streams:
         self.floor = floor
         self.limits = limits
         self.seen = SeenObjects(limits.memory_budget)
+        # The kind of a resource's objects, "" where that is unknown.
+        self.kind_of: Callable[[ResourceName], str] = lambda _: ""
         # Called with each stream that starts to follow upstream.
         self.on_start: list[Callable[[Stream], None]] = []
         # Called with each stream that is deleted for want of room.
@@ -324,6 +326,7 @@ class Streams:
         )
         stream = Stream(scope, collection, self.counters, now=now)
         stream.on_shown = partial(self.floor.raise_to, scope.resource)
+        stream.named_kind = lambda: self.kind_of(scope.resource)
         self._streams.setdefault(scope.resource, {})[scope] = stream
         return stream
 

@@ -15,7 +15,13 @@ from edge_sidecars.apimachinery.request.accept import accept_header
 from edge_sidecars.apimachinery.request.list_options import shard_selector
 from edge_sidecars.apimachinery.request.request_info import ListOptions, RequestInfo, representation
 from edge_sidecars.apimachinery.selection.shards import EVERYTHING, ShardSelector
-from edge_sidecars.apimachinery.status import Refused, expired, no_such_resource, unavailable
+from edge_sidecars.apimachinery.status import (
+    Refused,
+    expired,
+    no_such_resource,
+    not_shown_as,
+    unavailable,
+)
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER, Access
@@ -109,6 +115,10 @@ class Api:
         if not is_kept(info, request.headers) or has_long_selectors(info):
             return await self._forward(request, info)
         read = ClientRead(request, info, representation(request.headers.get("Accept", "")))
+        if not read.wanted.fits(info.verb):
+            if not self._upstream.is_up:
+                raise Refused(not_shown_as(list_wanted=read.wanted.of_list))
+            return await self._forward(request, info)
         if info.verb == "get":
             return await self._reads.get(read)
         options = ListOptions.parse(info.query)

@@ -12,7 +12,13 @@ from edge_sidecars.apimachinery.request.request_info import ListOptions, Request
 from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.fields import NAME, FieldRequirement, FieldSelector
-from edge_sidecars.apimachinery.status import Refused, bad_request, expired, not_acceptable
+from edge_sidecars.apimachinery.status import (
+    Refused,
+    bad_request,
+    expired,
+    not_acceptable,
+    not_shown_as,
+)
 from edge_sidecars.apimachinery.store import ObjectChange
 from edge_sidecars.local_apiserver.local_apiserver import LocalApiServer
 from edge_sidecars.local_apiserver.response import Answer
@@ -60,6 +66,8 @@ class LocalApi:
     async def _read(self, read: ClientRead) -> web.StreamResponse:
         if not takes_whole(read.wanted):
             raise Refused(not_acceptable(("application/json",)))
+        if not read.wanted.fits(read.info.verb):
+            raise Refused(not_shown_as(list_wanted=read.wanted.of_list))
         if read.info.verb == "get":
             return await self._reads.get(read)
         options = ListOptions.parse(read.info.query)

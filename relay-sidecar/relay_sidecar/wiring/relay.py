@@ -99,6 +99,7 @@ class Relay:
         )
         journal.send(*restore(streams, saved, now=time.monotonic(), wall=time.time()))
         self._documents = DocumentCache(journal, saved.kept.get(documents.SPACE, {}))
+        streams.kind_of = self._documents.kind_of
         document_source = DocumentSource(
             transport,
             timeout=config.request_timeout,

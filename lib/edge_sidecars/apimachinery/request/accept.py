@@ -31,11 +31,18 @@ class Form(Enum):
 @dataclass(frozen=True, slots=True)
 class Representation:
     """`api_version` is that of METADATA and TABLE: meta.k8s.io/v1 or v1beta1. `allows_whole`: the
-    client reads whole objects in JSON as well, so they may stand in for a Table."""
+    client reads whole objects in JSON as well, so they may stand in for a Table. `of_list`: of
+    METADATA, whether that of a list is asked for."""
 
     form: Form
     api_version: str = ""
     allows_whole: bool = False
+    of_list: bool = False
+
+    def fits(self, verb: str) -> bool:
+        """Whether the answer can be shown like this at all: kube-apiserver shows no list as one
+        object's metadata, and no object as a list's (handlers/response.go)."""
+        return self.form is not Form.METADATA or self.of_list is (verb == "list")
 
 
 WHOLE = Representation(Form.WHOLE, allows_whole=True)
@@ -97,7 +104,7 @@ def _served(clause: Clause) -> Representation | None:
     if parameters.get("g") != _META or version not in _META_VERSIONS:
         return None
     if kind in _METADATA_KINDS:
-        return Representation(Form.METADATA, f"{_META}/{version}")
+        return Representation(Form.METADATA, f"{_META}/{version}", of_list=kind.endswith("List"))
     return Representation(Form.TABLE, f"{_META}/{version}") if kind == "Table" else None
 
 

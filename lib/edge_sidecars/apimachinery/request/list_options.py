@@ -58,6 +58,15 @@ class ListOptions:
     send_initial_events: bool
     shards: ShardSelector
 
+    @property
+    def is_exact(self) -> bool:
+        """A list as of just its version. A limit beside a version means that too, where no match is
+        given: from before there was one (kubernetes.io, API concepts: resourceVersion in lists)."""
+        if not self.resource_version:
+            return False
+        is_old_form = self.match is VersionMatch.UNSET and self.limit > 0
+        return self.match is VersionMatch.EXACT or is_old_form
+
     @staticmethod
     def parse(query: Query) -> ListOptions:
         """Raises Refused."""

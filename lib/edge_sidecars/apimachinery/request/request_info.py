@@ -3,7 +3,8 @@
 Owns: from method and target to verb, resource, namespace, name. Its options (list_options) and its
 representation (accept) are at hand from here.
 Guarantees: the parts are those that kube-apiserver authorizes by; `is_canonical` is true only where
-the path is the one way to write that, so that no other reading of it is possible.
+the path, once its escapes are undone as kube-apiserver undoes them, is the one way to write that,
+and undoing them again changes nothing: no other reading of it is possible.
 Source: k8s.io/apiserver v0.36, pkg/endpoints/request/requestinfo.go.
 """
 
@@ -104,8 +105,10 @@ def _parse(method: str, target: str) -> RequestInfo:
         subresource="" if verb == "proxy" else subresource,
         parts=tuple(parts),
         is_canonical=not is_verb_in_path
-        and _is_plain(raw_path)
-        and raw_path == _canonical_path(resource, namespace, parts),
+        and _is_plain(path)
+        # Else an escaped slash is part of a name to one reader, and ends it to another.
+        and path.count("/") == raw_path.count("/")
+        and path == _canonical_path(resource, namespace, parts),
     )
 
 

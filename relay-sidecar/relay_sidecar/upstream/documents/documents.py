@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from edge_sidecars.apimachinery.discovery import AGGREGATED, parts_of_core, parts_of_groups
-from edge_sidecars.apimachinery.objects import Malformed
+from edge_sidecars.apimachinery.objects import Malformed, compact, has_breaks
 from edge_sidecars.apimachinery.request.accept import Clause, clauses
 from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.runtime.log import fields, logger, sparing
@@ -60,6 +60,7 @@ class CachedDocument(Struct, frozen=True):
 class _Resource(Struct):
     name: str
     namespaced: bool = True
+    kind: str = ""
 
 
 class _ResourceList(Struct):
@@ -75,8 +76,8 @@ class DocumentCache:
         self._stored: dict[str, dict[str, CachedDocument]] = {}
         # What was made of an aggregated document, by its path.
         self._parts: dict[str, tuple[CachedDocument, dict[str, CachedDocument]]] = {}
-        # The cluster-scoped resources of a group version, by its path.
-        self._scopes: dict[str, tuple[CachedDocument, frozenset[str]]] = {}
+        # The resources of a group version, by its path.
+        self._resources: dict[str, tuple[CachedDocument, dict[str, _Resource]]] = {}
         for key, value in saved.items():
             path, _, variant = key.decode().partition(" ")
             document = msgspec.msgpack.decode(value, type=CachedDocument)
@@ -105,13 +106,26 @@ class DocumentCache:
 
     def is_cluster_scoped(self, resource: ResourceName) -> bool:
         """Whether its objects are known to be in no namespace."""
+        known = self._named(resource)
+        return known is not None and not known.namespaced
+
+    def kind_of(self, resource: ResourceName) -> str:
+        """The kind of its objects; "" where discovery does not name it."""
+        known = self._named(resource)
+        return "" if known is None else known.kind
+
+    def names(self, resource: ResourceName) -> bool:
+        """Whether what is kept of discovery names it."""
+        return self._named(resource) is not None
+
+    def _named(self, resource: ResourceName) -> _Resource | None:
         document = self.recall(resource.api_path, JSON)
         if document is None:
-            return False
-        known = self._scopes.get(resource.api_path)
+            return None
+        known = self._resources.get(resource.api_path)
         if known is None or known[0] is not document:
-            known = self._scopes[resource.api_path] = (document, _cluster_scoped(document))
-        return resource.plural in known[1]
+            known = self._resources[resource.api_path] = (document, _resources(document))
+        return known[1].get(resource.plural)
 
     def stored(self, path: str, content_type: str) -> CachedDocument | None:
         """Exactly this variant, as upstream sent it."""
@@ -197,12 +211,12 @@ class DocumentCache:
         return known[1].get(path)
 
 
-def _cluster_scoped(document: CachedDocument) -> frozenset[str]:
+def _resources(document: CachedDocument) -> dict[str, _Resource]:
     try:
         listed = msgspec.json.decode(document.body(), type=_ResourceList)
     except ValueError:
-        return frozenset()
-    return frozenset(one.name for one in listed.resources if not one.namespaced)
+        return {}
+    return {one.name: one for one in listed.resources}
 
 
 def _parts(root: str, aggregated: CachedDocument) -> dict[str, CachedDocument]:
@@ -222,11 +236,15 @@ def _parts(root: str, aggregated: CachedDocument) -> dict[str, CachedDocument]:
 
 
 def _packed(body: bytes, known: bytes | None, is_gzipped: bool, is_json: bool) -> bytes | None:
-    """The body gzipped, `known` where that is the same; None where it is not what it should be."""
+    """The body gzipped, JSON without indentation; `known` where that is the same; None where it is
+    not what it should be."""
     try:
         plain = zlib.decompress(body, 16 + zlib.MAX_WBITS) if is_gzipped else body
         if is_json:
             msgspec.json.decode(plain, type=msgspec.Raw)
+            if has_breaks(plain.rstrip()):
+                # kube-apiserver ends what it does not indent with a newline.
+                plain, is_gzipped = compact(plain) + b"\n", False
     except (zlib.error, ValueError, RecursionError):
         return None
     if known is not None and zlib.decompress(known, 16 + zlib.MAX_WBITS) == plain:

@@ -4,10 +4,7 @@ Without a version the answer is upstream's while upstream can be reached (consis
 Kubernetes promises); version 0 and NotOlderThan come from a stream.
 """
 
-from edge_sidecars.apimachinery.request.request_info import (
-    ListOptions,
-    VersionMatch,
-)
+from edge_sidecars.apimachinery.request.request_info import ListOptions
 from edge_sidecars.apimachinery.status import Refused, expired, expired_continue, too_large_version
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.streams.list_encoder import ListBody
@@ -78,7 +75,7 @@ class Lists:
     async def _from_stream(self, listing: ClientList) -> web.StreamResponse:
         scope, asked = listing.scope, listing.options.resource_version
         since = self._freshness.clock()
-        if listing.options.match is VersionMatch.EXACT and asked:
+        if asked and listing.options.is_exact:
             return await self._exactly(listing, asked, since)
         stream = await ready(self._streams, scope, now=self._freshness.now(), since=since)
         is_confirmed = True

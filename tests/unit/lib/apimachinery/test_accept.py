@@ -87,7 +87,8 @@ def test_what_takes_no_json_is_upstreams_to_answer(accept: str) -> None:
     ],
 )
 def test_metadata_informers_get_metadata(accept: str, allows_whole: bool) -> None:
-    expected = Representation(Form.METADATA, "meta.k8s.io/v1", allows_whole)
+    of_list = "PartialObjectMetadataList" in accept
+    expected = Representation(Form.METADATA, "meta.k8s.io/v1", allows_whole, of_list)
     assert representation(accept) == expected
 
 

@@ -1,5 +1,7 @@
 """From method and path to verb, resource and name, as kube-apiserver authorizes by them."""
 
+from urllib.parse import unquote
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -114,6 +116,9 @@ def test_the_name_in_the_path_is_the_name_whatever_is_selected() -> None:
         "/api/v1/namespaces/a/pods/b/log",
         "/api/v1/namespaces/a/status",
         "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:node",
+        "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode",
+        "/api/v1/namespaces/x/pods/a%2Db",
+        "/api/v1/%70ods",
     ],
 )
 def test_the_one_way_to_write_a_path_is_canonical(target: str) -> None:
@@ -127,8 +132,11 @@ def test_the_one_way_to_write_a_path_is_canonical(target: str) -> None:
         "//api/v1/pods",
         "/api/v1//pods",
         "/api/v1/namespaces//pods",
-        "/api/v1/%70ods",
         "/api/v1/namespaces/a%2Fb/pods",
+        "/api/v1/namespaces/a/pods%2Fb",
+        "/api/v1/namespaces/a/pods/%2E%2E",
+        "/api/v1/namespaces/a/pods/b%252Dc",
+        "/api/v1/pods/%C3%A9",
         "/api/v1/namespaces/../pods",
         "/apis/./v1/pods",
         "/api/v1/pods/..",
@@ -161,4 +169,4 @@ def test_any_target_is_read_and_what_is_canonical_has_all_its_parts(target: str)
     if info.is_canonical:
         assert info.is_resource
         assert info.resource.plural
-        assert target.partition("?")[0].endswith("/" + "/".join(info.parts))
+        assert unquote(target.partition("?")[0]).endswith("/" + "/".join(info.parts))

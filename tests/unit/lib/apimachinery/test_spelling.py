@@ -24,6 +24,11 @@ randoms = st.integers(0, 2**32).map(Random)
 thorough = play(150)
 
 
+def without_space(raw: bytes) -> bytes:
+    """Strings stay."""
+    return re.sub(rb'("(?:\\.|[^"\\])*")|\s+', lambda found: found[1] or b"", raw)
+
+
 @thorough
 @given(objects(), randoms)
 def test_an_item_is_what_a_plain_reader_of_json_sees(value: Members, random: Random) -> None:
@@ -33,7 +38,7 @@ def test_an_item_is_what_a_plain_reader_of_json_sees(value: Members, random: Ran
 
     assert item.key == (seen["metadata"].get("namespace", ""), seen["metadata"]["name"])
     assert item.version == int(seen["metadata"]["resourceVersion"])
-    assert item.raw == re.sub(rb"[\r\n]", b"", raw)
+    assert item.raw == (without_space(raw) if re.search(rb"[\r\n]", raw.strip()) else raw.strip())
     assert json.loads(item.raw) == seen
 
 
