@@ -13,6 +13,7 @@ from pathlib import Path
 
 from aiohttp import hdrs
 
+from edge_sidecars.apimachinery.lru import lru
 from edge_sidecars.apimachinery.request.request_info import RequestInfo
 from edge_sidecars.apimachinery.status import Refused, Status, forbidden, unauthorized
 from edge_sidecars.kubeapi.credentials import WatchedFiles
@@ -57,12 +58,19 @@ class OwnAccess:
         return {}
 
     def _is_ours(self, host: str) -> bool:
-        name = _name(host)
-        try:
-            address = ip_address(name)
-        except ValueError:
-            return name in self._hosts
-        return address.is_loopback or str(address) in self._hosts
+        name, is_loopback = _addressed(host)
+        return is_loopback or name in self._hosts
+
+
+@lru(64)
+def _addressed(host: str) -> tuple[str, bool]:
+    """The name or address, as it is written, and whether it is one of this machine alone."""
+    name = _name(host)
+    try:
+        address = ip_address(name)
+    except ValueError:
+        return name, False
+    return str(address), address.is_loopback
 
 
 def _name(host: str) -> str:

@@ -108,11 +108,13 @@ class Api:
             return await self._tokens.answer(request, info)
         if info.verb in WRITES and is_learned_from(info, request.headers):
             return await self._write(request, info)
-        if is_kept(info, request.headers) and self._is_nowhere(info):
+        if not is_kept(info, request.headers):
+            return await self._forward(request, info)
+        if self._is_nowhere(info):
             if not self._upstream.is_up:
                 raise Refused(no_such_resource())
             return await self._forward(request, info)
-        if not is_kept(info, request.headers) or has_long_selectors(info):
+        if has_long_selectors(info):
             return await self._forward(request, info)
         read = ClientRead(request, info, representation(request.headers.get("Accept", "")))
         if not read.wanted.fits(info.verb):

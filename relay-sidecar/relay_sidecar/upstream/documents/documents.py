@@ -57,6 +57,10 @@ class CachedDocument(Struct, frozen=True):
         return zlib.decompress(self.gzipped, 16 + zlib.MAX_WBITS)
 
 
+# Clients may ask for group versions that there are not; a cluster has some dozens.
+MAX_VERSIONS = 1000
+
+
 class _Resource(Struct):
     name: str
     namespaced: bool = True
@@ -76,8 +80,8 @@ class DocumentCache:
         self._stored: dict[str, dict[str, CachedDocument]] = {}
         # What was made of an aggregated document, by its path.
         self._parts: dict[str, tuple[CachedDocument, dict[str, CachedDocument]]] = {}
-        # The resources of a group version, by its path.
-        self._resources: dict[str, tuple[CachedDocument, dict[str, _Resource]]] = {}
+        # The resources of a group version, by its path, until a document comes: each read asks.
+        self._resources: dict[str, dict[str, _Resource]] = {}
         for key, value in saved.items():
             path, _, variant = key.decode().partition(" ")
             document = msgspec.msgpack.decode(value, type=CachedDocument)
@@ -119,13 +123,15 @@ class DocumentCache:
         return self._named(resource) is not None
 
     def _named(self, resource: ResourceName) -> _Resource | None:
-        document = self.recall(resource.api_path, JSON)
-        if document is None:
-            return None
-        known = self._resources.get(resource.api_path)
-        if known is None or known[0] is not document:
-            known = self._resources[resource.api_path] = (document, _resources(document))
-        return known[1].get(resource.plural)
+        path = resource.api_path
+        known = self._resources.get(path)
+        if known is None:
+            document = self.recall(path, JSON)
+            known = {} if document is None else _resources(document)
+            if len(self._resources) >= MAX_VERSIONS:
+                self._resources.clear()
+            self._resources[path] = known
+        return known.get(resource.plural)
 
     def stored(self, path: str, content_type: str) -> CachedDocument | None:
         """Exactly this variant, as upstream sent it."""
@@ -177,6 +183,7 @@ class DocumentCache:
                 yield _record(path, variant, document)
 
     async def _store(self, path: str, variant: str, document: CachedDocument) -> bool:
+        self._resources.clear()
         variants = self._stored.setdefault(path, {})
         old, variants[variant] = variants.get(variant), document
         if old is not None and old.gzipped == document.gzipped and old.etag == document.etag:

@@ -8,9 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from edge_sidecars.apimachinery.resources import ResourceName
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Saved
-from relay_sidecar.upstream.documents.documents import SPACE, CachedDocument, DocumentCache
+from relay_sidecar.upstream.documents.documents import (
+    MAX_VERSIONS,
+    SPACE,
+    CachedDocument,
+    DocumentCache,
+)
 from tests.unit.relay.journal.journal_history import play
 
 V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -291,6 +297,23 @@ def test_lists_follow_from_the_aggregated_document() -> None:
         # Upstream could not tell what this version serves: nor can we.
         assert documents.recall("/apis/example.com/v1", "application/json") is None
         assert documents.recall("/apis/other.com/v1", "application/json") is None
+
+    with_documents(None, run)
+
+
+def test_which_resources_are_in_no_namespace_changes_with_each_document() -> None:
+    async def run(documents: DocumentCache) -> None:
+        things = ResourceName("example.com", "v2", "things")
+        assert not documents.is_cluster_scoped(things), "nothing is known of it"
+        for is_namespaced in (False, True, False):
+            told = {"resources": [{"name": "things", "namespaced": is_namespaced}]}
+            await documents.remember(things.api_path, 200, answer("application/json"), dumped(told))
+            assert documents.is_cluster_scoped(things) is not is_namespaced
+        await documents.remember("/apis", 200, answer(V2, "A"), dumped(AGGREGATED))
+        assert not documents.is_cluster_scoped(things), "the aggregated one is newer"
+        for number in range(2 * MAX_VERSIONS):
+            assert not documents.is_cluster_scoped(ResourceName(f"{number}.com", "v1", "things"))
+        assert not documents.is_cluster_scoped(things)
 
     with_documents(None, run)
 
