@@ -130,6 +130,20 @@ def test_no_container_may_more_than_it_needs(name: str) -> None:
             assert container["resources"]["limits"].keys() == {"memory"}
 
 
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_a_sidecar_asks_for_its_disk_and_sets_no_limit_that_the_main_would_share(name: str) -> None:
+    """kubelet sums the limits of the containers that have one, and holds the whole pod to that
+    (pkg/kubelet/eviction, podEphemeralStorageLimitEviction)."""
+    for workload in of_kind(overlay(name), *WORKLOADS):
+        for sidecar in containers(workload):
+            if sidecar["name"] in ("elector", "relay"):
+                assert "ephemeral-storage" in sidecar["resources"]["requests"]
+            assert "ephemeral-storage" not in sidecar["resources"]["limits"]
+        for volume in workload["spec"]["template"]["spec"].get("volumes", ()):
+            if volume["name"] == "relay-data":
+                assert "sizeLimit" not in volume.get("emptyDir", {})
+
+
 def test_gms_sidecars_end_in_an_order_that_releases_the_lease_at_once() -> None:
     (deployment,) = of_kind(overlay("active-active"), "Deployment")
     spec = deployment["spec"]["template"]["spec"]
