@@ -55,6 +55,9 @@ def _encoded_varint(value: int) -> bytes:
 
 
 def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    # Most are of one byte.
+    if at < len(data) and data[at] < 0x80:
+        return data[at], at + 1
     value = 0
     for index in range(_LONGEST_VARINT):
         if at + index >= len(data):

@@ -113,6 +113,11 @@ class UpstreamLink:
         seen = ROUND_TRIPS * (self._round_trip or 0.0)
         return min(max(seen, self._min_probe_timeout), self.max_probe_timeout)
 
+    @property
+    def round_trip(self) -> float:
+        """Seconds, smoothed; 0 before the first answer."""
+        return self._round_trip or 0.0
+
     def round_trip_took(self, seconds: float) -> None:
         """An answer came so long after its request."""
         before = self._round_trip

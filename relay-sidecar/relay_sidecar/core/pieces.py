@@ -27,6 +27,14 @@ class Pieces:
     def length(self) -> int:
         return self._ends[-1] if self._ends else 0
 
+    def begun_with(self, first: bytes) -> "Pieces":
+        """The same with another first piece."""
+        return Pieces([first, *self._pieces[1:]])
+
+    def joined(self) -> "Pieces":
+        """The same in parts, but for the first piece."""
+        return Pieces([*self._pieces[:1], *Pieces(self._pieces[1:]).parts()])
+
     def rest(self, at: int) -> list[bytes | memoryview]:
         """What follows `at` bytes, as much as one system call takes."""
         first = bisect_right(self._ends, at)

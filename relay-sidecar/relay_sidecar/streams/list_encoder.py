@@ -8,6 +8,7 @@ that several ask for is joined once, as long as it is of now. Knows no connectio
 import asyncio
 import zlib
 from collections.abc import Iterator, Sequence
+from copy import copy
 from weakref import WeakKeyDictionary
 
 from edge_sidecars.apimachinery.go_format import json_text
@@ -21,6 +22,7 @@ GZIP_LEVEL = 1
 # Bytes of lists that lie here in one piece beside their objects, of all streams together.
 MAX_JOINED = 8 * 1024 * 1024
 _ITEMS = b'"items":['
+_HEAD = b'{"kind":"%s","apiVersion":"%s","metadata":{"resourceVersion":"%d"%s},' + _ITEMS
 _TAIL = b"]}\n"
 
 
@@ -30,7 +32,6 @@ class ListBody:
     def __init__(
         self, items: Sequence[Item], view: StreamView, *, kind: str, api_version: str, version: int
     ) -> None:
-        self.version = version
         # So API servers in Go begin an object of a type of their own, and in a list they leave it
         # out. A client of such types keeps what it finds there: client-go's comparison of a list
         # with a watch (util/consistencydetector) would fail. Custom resources begin differently.
@@ -39,15 +40,40 @@ class ListBody:
             api_version.encode(),
         )
         kind, api_version = view.list_kind(kind, api_version)
-        head = b'{"kind":"%s","apiVersion":"%s","metadata":{"resourceVersion":"%d"%s},"items":['
-        info = _shard_info(view.shards)
-        self._head = head % (kind.encode(), api_version.encode(), version, info)
+        self._kinds = kind.encode(), api_version.encode()
+        self._shards = _shard_info(view.shards)
         shown = items if view.only is None else [item for item in items if view.shows(item)]
-        self._loose = Pieces(_interleaved(self._head, *_unnamed(_bodies(shown, view), named)))
-        self.length = self._loose.length
+        self._lead, rests = _unnamed(_bodies(shown, view), named)
+        self._count = len(rests)
         self._joined: Pieces | None = None
+        self._loose = Pieces(_interleaved(self._begin(version), self._lead, rests))
+
+    @property
+    def count(self) -> int:
+        """Of its objects."""
+        return self._count
+
+    @property
+    def length(self) -> int:
+        return self._loose.length
+
+    def at(self, version: int) -> "ListBody":
+        """The same objects at another version."""
+        other = copy(self)
+        first = other._begin(version)
+        other._loose = self._loose.begun_with(first)
+        if self._joined is not None:
+            other._joined = self._joined.begun_with(first)
+            _JOINED.hand_over(self, other)
+        return other
+
+    def _begin(self, version: int) -> bytes:
+        """The first piece, at this version."""
+        self.version = version
         self._is_read = False
         self._compressed: asyncio.Future[bytes] | None = None
+        head = _HEAD % (*self._kinds, version, self._shards)
+        return head + (self._lead if self._count else _TAIL)
 
     def parts(self) -> Iterator[bytes]:
         """All of it, `PART` bytes each."""
@@ -64,7 +90,7 @@ class ListBody:
     def is_asked_for(self) -> None:
         """By one more reader. A list that several ask for is joined once for all of them."""
         if self._is_read and self._joined is None and _JOINED.make_room(self):
-            self._joined = Pieces([*self._loose.parts()])
+            self._joined = self._loose.joined()
         self._is_read = True
 
     def gives_way(self) -> None:
@@ -109,6 +135,11 @@ class _Joined:
             oldest.gives_way()
         self._bodies[body] = None
         return True
+
+    def hand_over(self, body: ListBody, successor: ListBody) -> None:
+        """Which shows the same bytes."""
+        self._bodies.pop(body, None)
+        self._bodies[successor] = None
 
 
 _JOINED = _Joined()
@@ -179,12 +210,12 @@ def _unnamed(bodies: list[bytes], named: bytes) -> tuple[bytes, list[bytes | mem
 
 
 def _interleaved(
-    head: bytes, lead: bytes, rests: list[bytes | memoryview]
+    first: bytes, lead: bytes, rests: list[bytes | memoryview]
 ) -> list[bytes | memoryview]:
     """The list in pieces, at the speed of slices: there may be ten thousand objects."""
     if not rests:
-        return [head + _TAIL]
+        return [first]
     pieces: list[bytes | memoryview] = [b"," + lead] * (2 * len(rests) + 1)
     pieces[1::2] = rests
-    pieces[0], pieces[-1] = head + lead, _TAIL
+    pieces[0], pieces[-1] = first, _TAIL
     return pieces

@@ -128,8 +128,9 @@ class Stream:
     def body(self, view: StreamView) -> ListBody:
         """The list as of now; encoded once for all readers with the same view."""
         body = self._bodies.get(view)
-        if body is None or body.version != self.version:
-            self._bodies.pop(view, None)
+        if body is not None and body.version != self.version:
+            body = self._bodies[view] = body.at(self.version)
+        if body is None:
             while len(self._bodies) >= MAX_BODIES:
                 del self._bodies[next(iter(self._bodies))]
             body = self._bodies[view] = ListBody(

@@ -131,7 +131,9 @@ class Relay:
             )
             if opened.issued is not None:
                 self._tokens.kept.on_issued.append(opened.issued)
-        reads = Reads(access, proxy, streams, self._schemas, journal, settings_of(config))
+        reads = Reads(
+            access, proxy, streams, self._schemas, journal, settings_of(config), metadata=source
+        )
         self._pushdown = reads.pushdown
         self.api = Api(
             access,

@@ -36,6 +36,9 @@ from relay_sidecar.wiring.limits import limits_of
 KEPT_INTERVALS = 2
 SILENT_INTERVALS = 5
 USED_INTERVALS = 240
+# Seconds; a round trip by which upstream is in another place: fewer bytes are worth upstream's time
+# to compress them.
+THIN_LINK = 0.02
 # Seconds; the deadline of a probe on a quick link: a cut is noticed within 3 s.
 PROBE_TIMEOUT = 0.9
 
@@ -78,6 +81,7 @@ def upstream_source(
         met=probe.met,
         authenticated=probe.authenticated,
         counters=counters,
+        is_thin=lambda: probe.link.round_trip > THIN_LINK,
     )
 
 

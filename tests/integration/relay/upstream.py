@@ -15,8 +15,8 @@ from tools.harness.controlplane.audit import AuditEvent
 from tools.harness.controlplane.clients.admin import USER_AGENT as ADMIN
 from tools.harness.controlplane.cluster import ControlPlane
 
-# The limits by which a relay's questions differ from its lists; of a few objects by a selector it
-# asks without one, as a stream does only for what follows a page of a thousand.
+# The limits by which a relay's questions differ from its lists; what proves a list it asks for
+# without one, as a stream does only for what follows a page of a thousand.
 QUESTIONS = ("1", str(FEW), str(ALL))
 # As relays call themselves, in what they ask on their own account.
 RELAY = "relay-sidecar"
@@ -46,8 +46,7 @@ def is_question(event: AuditEvent) -> bool:
     """What there is, asked beside a watch: names and versions only."""
     is_list = event.verb == "list" and event.user_agent.startswith(RELAY)
     limit = parameter(event, "limit")
-    is_selected = any(parameter(event, name) for name in ("labelSelector", "fieldSelector"))
-    return is_list and (limit in QUESTIONS or (is_selected and not limit))
+    return is_list and (limit in QUESTIONS or not (limit or parameter(event, "continue")))
 
 
 def verbs(events: Sequence[AuditEvent]) -> list[str]:

@@ -175,6 +175,7 @@ class Reflector:
     def stopped(self) -> None:
         """It is about to be cancelled."""
         self._steps.note_confirmed()
+        self._steps.stop_persisting()
 
     async def run(self) -> None:
         request: asyncio.Task[None] | None = None

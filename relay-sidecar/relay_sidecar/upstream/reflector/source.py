@@ -7,8 +7,10 @@ an API server is evidence that the link is there, each failure that it may not b
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from urllib.parse import urlencode
 
+from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.kubeapi import ApiTransport, Request, Response, Unreachable
 from relay_sidecar.core.link import LinkEvidence, is_of_api_server
+from relay_sidecar.core.stream import metadata_list
 from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.upstream.failures import evidence_of
 
@@ -29,12 +31,15 @@ class UpstreamSource:
         met: Callable[[LinkEvidence], None],
         authenticated: Callable[[int], None],
         counters: RelayCounters,
+        is_thin: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`is_thin`: fewer bytes are worth the time to compress them."""
         self._transport = transport
         self._timeout = request_timeout
         self._met = met
         self._authenticated = authenticated
         self._counters = counters
+        self._is_thin = is_thin
 
     async def page(
         self,
@@ -55,6 +60,30 @@ class UpstreamSource:
             headers=(("Accept", accept), ("Accept-Encoding", "gzip")),
             is_decoded=True,
         )
+        return await self._whole(request, arrived=arrived, aged=aged)
+
+    async def metadata(self, scope: ListScope, *, header_timeout: float) -> bytearray | None:
+        """The whole list as metadata, as `metadata_list` reads it; None where upstream itself is
+        cut off. Raises as `page`."""
+        encoding = "gzip" if self._is_thin() else "identity"
+        request = Request(
+            "GET",
+            _target(scope.path, scope.params),
+            header_timeout=header_timeout,
+            headers=(("Accept", metadata_list.ACCEPT), ("Accept-Encoding", encoding)),
+            is_decoded=True,
+        )
+        ages = list[float]()
+        body = await self._whole(request, aged=ages.append)
+        return None if ages else body
+
+    async def _whole(
+        self,
+        request: Request,
+        *,
+        arrived: Callable[[bytearray], None] | None = None,
+        aged: Callable[[float], None] | None = None,
+    ) -> bytearray:
         try:
             async with self._transport.send(request) as answer:
                 self._heard(answer)
@@ -66,7 +95,7 @@ class UpstreamSource:
                 async for chunk in answer.chunks(idle_timeout=self._timeout):
                     body += chunk
                     if len(body) > MAX_PAGE:
-                        raise Unreachable(f"{path}: a list of over {MAX_PAGE} bytes")
+                        raise Unreachable(f"{request.target}: a list of over {MAX_PAGE} bytes")
                     if arrived is not None and answer.status < 300:
                         arrived(body)
         except Unreachable as error:

@@ -26,6 +26,8 @@ from relay_sidecar.upstream.reflector.feed import Feed
 # HTTP 429; what a stream is refused with that the relay has no room for.
 # Below each version: nothing that is known is of this history.
 NO_VERSION: Final = -1
+# Seconds between two equalities that are written: each is some kB on a disk that may be flash.
+EQUAL_PACE: Final = 0.25
 FULL: Final = Failure(429, "TooManyRequests", "--max-objects of the relay is reached")
 
 
@@ -60,8 +62,9 @@ class StreamSteps:
         self.feed = feed
         self.wake = wake
         self._taking: asyncio.Task[None] | None = None
-        # The last equality that is in the journal.
+        # The last equality that is in the journal; one that is to be written soon.
         self._persisted_equal = 0
+        self._persisting: asyncio.TimerHandle | None = None
 
     def is_live(self) -> bool:
         """Upstream's watch brings what happens, and nothing from before is missing."""
@@ -162,10 +165,30 @@ class StreamSteps:
         self.wake()
 
     def persist_equal(self) -> None:
-        equal_at = self.stream.equal_at
-        if equal_at > max(self.stream.collection.cursor, self._persisted_equal):
-            self._persisted_equal = equal_at
-            self.journal.send(equal_record(self.stream))
+        """At once, or together with those that follow soon: each list that a client asks for may
+        show one."""
+        if self._persisting is None and self._is_equal_news():
+            self._write_equal()
+            loop = asyncio.get_running_loop()
+            self._persisting = loop.call_later(EQUAL_PACE, self._persist_later)
+
+    def stop_persisting(self) -> None:
+        """The stream is no longer moved from here: what waits is written."""
+        if self._persisting is not None:
+            self._persisting.cancel()
+            self._persist_later()
+
+    def _persist_later(self) -> None:
+        self._persisting = None
+        if not self.stream.is_dropped and self._is_equal_news():
+            self._write_equal()
+
+    def _is_equal_news(self) -> bool:
+        return self.stream.equal_at > max(self.stream.collection.cursor, self._persisted_equal)
+
+    def _write_equal(self) -> None:
+        self._persisted_equal = self.stream.equal_at
+        self.journal.send(equal_record(self.stream))
 
 
 def _events_record(stream: Stream, events: Sequence[Event]) -> EventsApplied | None:

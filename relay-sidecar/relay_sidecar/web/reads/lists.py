@@ -1,16 +1,19 @@
 """LIST: from one stream at its cursor, or from upstream, whose answer then begins a stream.
 
 Without a version the answer is upstream's while upstream can be reached (consistent, as
-Kubernetes promises); version 0 and NotOlderThan come from a stream.
+Kubernetes promises), or that of a live stream which upstream's metadata have just confirmed;
+version 0 and NotOlderThan come from a stream.
 """
 
 from edge_sidecars.apimachinery.request.request_info import ListOptions
 from edge_sidecars.apimachinery.status import Refused, expired, expired_continue, too_large_version
+from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.streams.list_encoder import ListBody
 from relay_sidecar.streams.readiness import NotCached, StreamDenied, UpstreamFailing, ready
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.web.reads.freshness import VERSION_WAIT, Freshness
+from relay_sidecar.web.reads.list_proofs import ListProofs, MetadataSource
 from relay_sidecar.web.reads.pushdown import ShardPushdown
 from relay_sidecar.web.reads.selection import (
     ClientRead,
@@ -29,6 +32,7 @@ class Lists:
         selection: Selection,
         freshness: Freshness,
         *,
+        metadata: MetadataSource | None = None,
         pushdown: ShardPushdown | None = None,
     ) -> None:
         self._pushdown = pushdown
@@ -37,6 +41,7 @@ class Lists:
         self._selection = selection
         self._freshness = freshness
         self._from_upstream = UpstreamLists(freshness)
+        self._proofs = ListProofs(freshness, metadata)
 
     async def answer(self, read: ClientRead, options: ListOptions) -> web.StreamResponse:
         request, wanted = read.request, read.wanted
@@ -49,7 +54,7 @@ class Lists:
             return await self._upstream.forward(request, options.shards)
         listing = ClientList(request, scope, options, wanted)
         if self._asks_upstream(listing):
-            answer = await self._from_upstream.answer(listing)
+            answer = await self._newest(listing)
             if answer is not None:
                 return answer
         if options.continue_token:
@@ -65,6 +70,28 @@ class Lists:
             if self._upstream.is_relayed:
                 return await self._upstream.forward(request, options.shards)
             raise self._freshness.not_cached(read.info) from None
+
+    async def _newest(self, listing: ClientList) -> web.StreamResponse | None:
+        """What upstream holds now, from a stream that it has just confirmed, or from upstream. None
+        where upstream gives no answer."""
+        stream = self._proofs.stream(listing.scope) if self._is_provable(listing) else None
+        if stream is None:
+            return await self._from_upstream.answer(listing)
+        since = self._freshness.clock()
+        self._streams.use(stream, now=self._freshness.now())
+        try:
+            version = await self._proofs.prove(stream, listing.scope)
+        except Unreachable:
+            return None
+        if version is None:
+            return await self._from_upstream.answer(listing)
+        version = max(version, stream.version)
+        return await self._send(listing, stream, version, since, stands_in=False)
+
+    def _is_provable(self, listing: ClientList) -> bool:
+        """A page of a list is upstream's to cut."""
+        is_of_now = listing.options.resource_version is None and not listing.options.continue_token
+        return is_of_now and not listing.options.limit > 0 and is_made_here(listing.wanted)
 
     def _asks_upstream(self, listing: ClientList) -> bool:
         options = listing.options
@@ -90,12 +117,14 @@ class Lists:
             if answer is None:
                 raise Refused(too_large_version(asked, stream.version))
             return answer
-        return await self._send(listing, stream, stream.version, since, is_confirmed=is_confirmed)
+        stands_in = self._asks_upstream(listing) or not is_confirmed
+        return await self._send(listing, stream, stream.version, since, stands_in=stands_in)
 
     async def _exactly(self, listing: ClientList, version: int, since: float) -> web.StreamResponse:
         for stream in self._streams.covering(listing.scope):
             if version in (stream.collection.cursor, stream.version):
-                return await self._send(listing, stream, version, since)
+                stands_in = self._asks_upstream(listing)
+                return await self._send(listing, stream, version, since, stands_in=stands_in)
         if self._upstream.is_up:
             return await self._upstream.forward(listing.request, listing.options.shards)
         raise Refused(expired())
@@ -107,10 +136,10 @@ class Lists:
         version: int,
         since: float,
         *,
-        is_confirmed: bool = True,
+        stands_in: bool,
     ) -> web.StreamResponse:
-        """`version`: the stream's, or another at which its objects are the same; `is_confirmed`:
-        upstream was not asked in vain."""
+        """`version`: the stream's, or another at which its objects are the same; `stands_in`: for
+        upstream's answer, which was wanted."""
         scope = listing.scope
         self._freshness.handed_out(scope.resource, version)
         view = view_of(stream, scope, listing.wanted, listing.options.shards)
@@ -124,6 +153,5 @@ class Lists:
                 api_version=stream.api_version,
                 version=version,
             )
-        stands_in = self._asks_upstream(listing) or not is_confirmed
         headers = self._freshness.age(stream, since=since, stands_in=stands_in)
         return await send_list(listing.request, body, headers)

@@ -9,6 +9,7 @@ from relay_sidecar.journal.journal import Journal
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.web.reads.freshness import Freshness, ReadSettings
 from relay_sidecar.web.reads.gets import Gets
+from relay_sidecar.web.reads.list_proofs import MetadataSource
 from relay_sidecar.web.reads.lists import Lists
 from relay_sidecar.web.reads.pushdown import ShardPushdown
 from relay_sidecar.web.reads.selection import ClientRead, SelectableFields, Selection
@@ -25,7 +26,10 @@ class Reads:
         schemas: SelectableFields,
         journal: Journal,
         settings: ReadSettings,
+        *,
+        metadata: MetadataSource | None = None,
     ) -> None:
+        """`metadata`: by which lists are proved; None: by none."""
         self.streams = streams
         self.freshness = Freshness(streams, upstream, journal, settings)
         self._access = access
@@ -34,7 +38,7 @@ class Reads:
         if settings.shard_pushdown:
             self.pushdown = ShardPushdown(upstream, streams, timeout=settings.request_timeout)
         self._gets = Gets(self.freshness)
-        self._lists = Lists(selection, self.freshness, pushdown=self.pushdown)
+        self._lists = Lists(selection, self.freshness, metadata=metadata, pushdown=self.pushdown)
         self._watches = Watches(
             selection,
             self.freshness,
