@@ -10,7 +10,7 @@ body, but of lists and watches of shards (`sharded`).
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Hashable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from http import HTTPStatus
@@ -135,6 +135,9 @@ class Proxy:
     @property
     def cause(self) -> str:
         return self._link.cause
+
+    def question(self, asked: ClientRequest) -> Hashable:
+        return asked.target or asked.request.raw_path, tuple(self._headers(asked).items())
 
     async def fetch(self, asked: ClientRequest) -> BufferedResponse:
         """The whole answer to a read. Raises `Unreachable`, and `Refused` for what is too long."""

@@ -1,6 +1,6 @@
 """The API server as handlers of requests see it: what passes a client's request on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import NoReturn, Protocol
 
 from edge_sidecars.apimachinery.selection.shards import EVERYTHING, ShardSelector
@@ -23,6 +23,11 @@ class Upstream(Protocol):
     @property
     def cause(self) -> str:
         """Why the API server is not reached; "" while it is."""
+        ...
+
+    def question(self, asked: ClientRequest) -> Hashable:
+        """Equal for reads that upstream cannot tell apart: of the same thing, in the same form, by
+        the same caller."""
         ...
 
     async def fetch(self, asked: ClientRequest) -> BufferedResponse: ...
@@ -59,6 +64,9 @@ class NoUpstream:
 
     def __init__(self, refusal: Callable[[], Exception]) -> None:
         self._refusal = refusal
+
+    def question(self, asked: ClientRequest) -> Hashable:
+        return asked
 
     async def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise self._refusal()

@@ -106,7 +106,9 @@ def _unlisted(results: Results) -> list[Row]:
     return found
 
 
-NEWEST_LIST_TARGET, NEWEST_GET_TARGET = at_least(0.85, "x"), at_least(0.6, "x")
+# By number of clients.
+NEWEST_LISTS = {1: at_least(2.5, "x"), 16: at_least(5, "x")}
+NEWEST_GETS = {1: at_least(0.7, "x"), 16: at_least(1.2, "x")}
 
 
 def _newest(results: Results) -> list[Row]:
@@ -116,7 +118,7 @@ def _newest(results: Results) -> list[Row]:
             continue
         pair = _pair(results, reading.name, "per_second")
         what = f"LIST of {reading.items} pods" if reading.items else "GET of a pod"
-        target = NEWEST_LIST_TARGET if reading.items else NEWEST_GET_TARGET
+        target = (NEWEST_LISTS if reading.items else NEWEST_GETS)[reading.clients]
         what += f" without a version, {_clients(reading)}"
         found.append(ratio_row(what, "/s", *pair, target=target))
         found.append(row("  p50", "ms", *_pair(results, reading.name, "p50_ms")))

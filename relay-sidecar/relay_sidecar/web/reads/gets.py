@@ -5,6 +5,9 @@ while upstream is out of reach (promise R6: kubelet would end a pod over a 404).
 """
 
 import math
+from collections.abc import Hashable
+from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 
 from edge_sidecars.apimachinery.objects import Item, Malformed, is_whole, read_item
@@ -18,6 +21,7 @@ from relay_sidecar.core.link import NOBODY_THERE, told_age
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.upstream.messages import BufferedResponse, ClientRequest
 from relay_sidecar.web.reads.freshness import Freshness
+from relay_sidecar.web.reads.rounds import Rounds
 from relay_sidecar.web.reads.selection import (
     ClientRead,
     by_name,
@@ -41,6 +45,8 @@ class Gets:
             timeout=freshness.settings.request_timeout,
             wall=freshness.wall,
         )
+        # By question, while it is asked.
+        self._rounds: dict[Hashable, Rounds[BufferedResponse | None]] = {}
 
     async def answer(self, read: ClientRead, version: int | None) -> web.StreamResponse:
         """`version`: at least that one, 0 for any, None for the newest."""
@@ -97,15 +103,31 @@ class Gets:
     async def _from_upstream(
         self, read: ClientRead, version: int | None
     ) -> web.StreamResponse | None:
+        """Equal GETs at once are one question to upstream."""
+        accept = accept_header(read.wanted, is_list=False)
+        asked = ClientRequest(read.request, accept, None)
+        key = self._upstream.question(asked)
+        rounds = self._rounds.get(key)
+        if rounds is None:
+            rounds = self._rounds[key] = Rounds()
+        try:
+            fetched = await rounds.answer(partial(self._ask, read, asked, version))
+        finally:
+            if rounds.is_idle:
+                self._rounds.pop(key, None)
+        return None if fetched is None else await fetched.send(read.request)
+
+    async def _ask(
+        self, read: ClientRead, asked: ClientRequest, version: int | None
+    ) -> BufferedResponse | None:
         asked_at = self._freshness.wall()
         # Upstream takes its time over a version that it has yet to reach.
         is_known = not version and (
             self._streams.newest(read.resource, key_of(read.info)) is not None
         )
-        accept = accept_header(read.wanted, is_list=False)
         patience = self._freshness.patience(has_answer=is_known)
         try:
-            fetched = await self._upstream.fetch(ClientRequest(read.request, accept, patience))
+            fetched = await self._upstream.fetch(replace(asked, header_timeout=patience))
         except Unreachable:
             return None
         if fetched.status in NOBODY_THERE and is_known:
@@ -114,7 +136,7 @@ class Gets:
             return None
         # With a version, upstream answers from its cache, which may lag.
         await self._take_in(read, fetched, asked_at if version is None else -math.inf)
-        return await fetched.send(read.request)
+        return fetched
 
     async def _take_in(self, read: ClientRead, fetched: BufferedResponse, asked_at: float) -> None:
         """What upstream answered to who asked for the newest at that wall time."""

@@ -109,6 +109,39 @@ def test_r6_readers_at_once_share_questions_and_none_gets_an_older_answer(
         assert 0 < len(questions) < lists
 
 
+def test_r6_equal_gets_at_once_are_one_question_and_none_gets_an_older_answer(
+    control_plane: ControlPlane, contents: Contents
+) -> None:
+    with Place(Kind.RELAY, control_plane, flags=[PATIENT]) as place:
+        place.wait_up()
+        path = contents.path("configmaps", "one")
+        contents.configmap("one", count="0")
+        answered = [0]
+        is_over = threading.Event()
+        since = time.time()
+
+        def read(_: int) -> int:
+            count = 0
+            while not is_over.is_set():
+                at_least = answered[0]
+                reply = place.caller().get(path)
+                assert int(reply.expect()["data"]["count"]) >= at_least
+                assert "Age" not in reply.headers
+                count += 1
+            return count
+
+        with ThreadPoolExecutor(READERS) as pool:
+            reading = [pool.submit(read, each) for each in range(READERS)]
+            for number in range(1, 40):
+                contents.edit("configmaps", "one", {"data": {"count": str(number)}})
+                answered[0] = number
+            is_over.set()
+            gets = sum(each.result() for each in reading)
+        asked = requests(control_plane, contents.namespace, since=since)
+        assert gets > READERS
+        assert 0 < len([each for each in asked if each.verb == "get"]) < gets
+
+
 @pytest.mark.parametrize("what", ["all", "limit", "table", "protobuf", "yaml"])
 def test_r6_what_the_stream_cannot_show_is_upstreams_own_answer(
     places: Callable[[Kind], Place], control_plane: ControlPlane, contents: Contents, what: str

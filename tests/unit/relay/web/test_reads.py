@@ -3,7 +3,7 @@
 import asyncio
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Final
 
 import pytest
@@ -129,6 +129,9 @@ class World:
     @property
     def is_up(self) -> bool:
         return self.reflectors.is_up or self.is_relayed
+
+    def question(self, asked: ClientRequest) -> Hashable:
+        return asked.request.raw_path
 
     async def fetch(self, asked: ClientRequest) -> BufferedResponse:
         self.asked += 1
