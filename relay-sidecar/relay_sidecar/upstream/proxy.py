@@ -137,7 +137,9 @@ class Proxy:
         return self._link.cause
 
     def question(self, asked: ClientRequest) -> Hashable:
-        return asked.target or asked.request.raw_path, tuple(self._headers(asked).items())
+        request = asked.request
+        target = asked.target or request.raw_path
+        return target, asked.accept, request[CALLER], tuple(request.headers.items())
 
     async def fetch(self, asked: ClientRequest) -> BufferedResponse:
         """The whole answer to a read. Raises `Unreachable`, and `Refused` for what is too long."""
