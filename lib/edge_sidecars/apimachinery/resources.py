@@ -39,6 +39,13 @@ class ResourceName:
     def api_version(self) -> str:
         return f"{self.group}/{self.version}" if self.group else self.version
 
+    @property
+    def storage(self) -> tuple[str, str]:
+        """The resource in whichever API version: group and plural. Its objects are the same ones
+        at the same versions; Events are so in both of their groups."""
+        is_event = self.plural == "events" and self.group == "events.k8s.io"
+        return ("" if is_event else self.group, self.plural)
+
     def __str__(self) -> str:
         """`deployments.v1.apps`, the form that kubectl takes."""
         return f"{self.plural}.{self.version}.{self.group}"

@@ -54,6 +54,8 @@ class SeenObjects:
             True: OrderedDict(),
             False: OrderedDict(),
         }
+        # API versions in which an object was ever seen, by resource: discovery bounds them.
+        self._versions: dict[tuple[str, str], set[ResourceName]] = {}
         # Objects that were evicted for want of room, ever.
         self.evicted = 0
 
@@ -110,6 +112,7 @@ class SeenObjects:
         if entry.size > self._limits[entry.is_of_node]:
             return [] if known is None else [_eviction(place, known)]
         self._seen[entry.is_of_node][place] = entry
+        self._versions.setdefault(resource.storage, set()).add(resource)
         self._sizes[entry.is_of_node] += entry.size
         records: list[ObjectSeen | ObjectEvicted] = list(self._evict(entry.is_of_node))
         if is_moved and known is not None:
@@ -119,14 +122,16 @@ class SeenObjects:
         return records
 
     def forget(self, resource: ResourceName, key: Key) -> list[ObjectEvicted]:
-        """Returns what the disk is to lose."""
-        place = (resource, key)
-        entry = self._pop(place)
-        return [] if entry is None else [_eviction(place, entry)]
+        """In each API version. Returns what the disk is to lose."""
+        versions = self._versions.get(resource.storage, ())
+        places = [(each, key) for each in versions]
+        found = [(place, self._pop(place)) for place in places]
+        return [_eviction(place, entry) for place, entry in found if entry is not None]
 
     def went_back(self, resource: ResourceName, version: int) -> list[ObjectEvicted]:
         """Forgets what is beyond `version`, and returns what that was."""
-        beyond = [it for it in self if it.resource == resource and it.item.version > version]
+        alike = (it for it in self if it.resource.storage == resource.storage)
+        beyond = [it for it in alike if it.item.version > version]
         return [gone for it in beyond for gone in self.forget(resource, it.item.key)]
 
     def _find(self, place: _Place) -> _Entry | None:

@@ -38,6 +38,8 @@ class Stream:
         self.api_version = ""
         self.confirmed_at = 0.0
         self.known_at = -math.inf
+        # What upstream held when it was asked then (boot clock) is here, or what came after it.
+        self.asked_at = -math.inf
         self.used_at = now
         # Objects here may differ from upstream's at the same version: only a list helps.
         self.is_doubtful = False
@@ -62,8 +64,9 @@ class Stream:
         self.successor_turns = 0
         # The kind of an object, as discovery names it.
         self.named_kind: Callable[[], str] = str
-        # Called with each version before watchers see it.
-        self.on_shown: Callable[[int], None] | None = None
+        # Called with each version before watchers see it, and whose it is: an object's or this
+        # stream's own.
+        self.on_shown: Callable[[int, Item | ListScope], None] | None = None
         self._counters = counters
         # Watches that have yet to be told what was before: no feed has them.
         self.behind: set[object] = set()
@@ -181,7 +184,7 @@ class Stream:
             feeds = self._feeds.values()
             # A client that has seen a version sees nothing older from another stream.
             if self.on_shown is not None and any(feed.has_listeners for feed in feeds):
-                self.on_shown(cursor)
+                self.on_shown(cursor, self.scope)
             for feed in feeds:
                 feed.bookmark(cursor, self.kind, self.api_version)
         self._come_up()
@@ -197,7 +200,7 @@ class Stream:
                 self._order = None
             feeds = self._feeds.values()
             if self.on_shown is not None and any(feed.watchers for feed in feeds):
-                self.on_shown(changes[-1].version)
+                self.on_shown(changes[-1].version, changes[-1].item)
             for feed in feeds:
                 feed.publish(changes)
 
@@ -215,9 +218,12 @@ class Stream:
         """Upstream had at `version` just the objects here, as a former run found out."""
         self._equal = (version, self.collection.fingerprint)
 
-    def known(self, *, known_at: float, confirmed_at: float) -> None:
-        """Upstream had the objects here then, or these are newer. The wall clock may have been set
-        back since the last time: the boot clock decides which is later."""
+    def known(self, *, known_at: float, confirmed_at: float, is_asked: bool = False) -> None:
+        """Upstream had the objects here then, or these are newer; `is_asked`: it was asked then,
+        so that nothing is on its way. The wall clock may have been set back since the last time:
+        the boot clock decides which is later."""
+        if is_asked:
+            self.asked_at = max(self.asked_at, known_at)
         if known_at > self.known_at:
             self.known_at, self.confirmed_at = known_at, confirmed_at
         else:
@@ -228,7 +234,8 @@ class Stream:
         self.has_diverged = False
         self.collection.clear()
         self.turns += 1
-        self.known_at, self.confirmed_at = -math.inf, 0.0
+        self.known_at = self.asked_at = -math.inf
+        self.confirmed_at = 0.0
         self._expected, self._equal = None, (0, 0)
         self._order = self._sorted = None
         self._bodies.clear()
@@ -310,7 +317,8 @@ class Stream:
                 self.has_diverged = True
                 return
         self._expected = None
-        self.known(known_at=evidence.asked_at, confirmed_at=evidence.asked_at_wall)
+        asked_at, at_wall = evidence.asked_at, evidence.asked_at_wall
+        self.known(known_at=asked_at, confirmed_at=at_wall, is_asked=True)
 
     def _tell(self) -> None:
         for waiter in tuple(self._waiters):

@@ -202,7 +202,7 @@ class Streams:
             self._make_way(now=now)
             stream = self._added(scope, now=now, more=len(page.items))
         if stream is not None and not stream.collection.is_synced:
-            stream.known(known_at=known_at, confirmed_at=at)
+            stream.known(known_at=known_at, confirmed_at=at, is_asked=True)
             stream.replace(page, gone=expired())
             self._start(stream)
             return stream
@@ -340,7 +340,8 @@ class Streams:
         and objects that are forgotten; `but` is one that knows."""
         self.floor.went_back(resource, version)
         evicted = self.seen.went_back(resource, version)
-        streams = [s for s in self.of(resource) if s is not but and s.version > version]
+        alike = [s for s in self if s.scope.resource.storage == resource.storage]
+        streams = [s for s in alike if s is not but and s.version > version]
         for stream in streams:
             if self.reflectors.runs(stream):
                 stream.forget(gone=expired())

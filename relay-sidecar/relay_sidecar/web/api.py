@@ -53,6 +53,11 @@ SELECTORS: Final = ("labelSelector", "fieldSelector")
 LONGEST_SELECTORS: Final = 8192
 # Each is held against each of the streams', and against each object. No client on a node has more.
 MAX_REQUIREMENTS: Final = 128
+# Those that change their object, of all built-in and custom resources (pkg/registry of Kubernetes
+# 1.37); `token` changes nothing, and what else there is connects.
+WRITTEN_SUBRESOURCES: Final = frozenset(
+    {"", "status", "scale", "eviction", "binding", "ephemeralcontainers", "resize", "finalize"}
+)
 WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
 
@@ -106,7 +111,7 @@ class Api:
             return await self._upstream.forward(request)
         if self._tokens is not None and self._tokens.takes(request, info):
             return await self._tokens.answer(request, info)
-        if info.verb in WRITES and is_learned_from(info, request.headers):
+        if info.verb in WRITES and changes_object(info, request.headers):
             return await self._write(request, info)
         if not is_kept(info, request.headers):
             return await self._forward(request, info)
@@ -160,8 +165,11 @@ class Api:
             ClientRequest(request, accept_header(wanted, is_list=are_many), None)
         )
         if answer.status in (200, 201, 202):
-            is_of_node = request[CALLER].is_node
-            await fresh.written(info, wanted, answer, asked_at, is_of_node=is_of_node)
+            if is_learned_from(info, request.headers):
+                is_of_node = request[CALLER].is_node
+                await fresh.written(info, wanted, answer, asked_at, is_of_node=is_of_node)
+            else:
+                fresh.changed(info, wanted, answer)
         return await answer.send(request)
 
 
@@ -198,6 +206,16 @@ def shards_of(info: RequestInfo) -> ShardSelector:
     if info.method == "GET" and info.verb in ("list", "watch") and not info.subresource:
         return shard_selector(info.query)
     return EVERYTHING
+
+
+def changes_object(info: RequestInfo, headers: MultiMapping[str]) -> bool:
+    """Whether this write changes an object that may be kept here, whatever it is answered with."""
+    return (
+        info.is_canonical
+        and info.resource.group not in NEVER_KEPT
+        and info.subresource in WRITTEN_SUBRESOURCES
+        and not asks_for_upgrade(headers)
+    )
 
 
 def is_learned_from(info: RequestInfo, headers: MultiMapping[str]) -> bool:

@@ -16,10 +16,11 @@ Each has a limit, so that a collection that has grown meanwhile does not come af
 that of a few objects by selector: kube-apiserver answers it from its cache (1.31 and later), while
 it reads etcd for a limit, and there all objects of the resource for a selector.
 
-Guarantees: one question at a time, two a second at most, and none for as long again as the last
-one took (30 s at most: the process may have stood still), so that a slow link has time for what
-happens; one that fails is asked again, later each time, and not before upstream wants it; a watch
-that ends at once is not asked about. Knows no request.
+Guarantees: one question at a time, two a second at most (of a few objects, for requests that wait,
+twenty), and none for as long again as the last one took (30 s at most: the process may have stood
+still), so that a slow link has time for what happens; one that fails is asked again, later each
+time, and not before upstream wants it; a watch that ends at once is not asked about. Knows no
+request.
 """
 
 import math
@@ -37,6 +38,9 @@ ALL: Final = 20_000
 DELAY: Final = 0.1
 # Seconds between two questions.
 PACE: Final = 0.5
+# The same where requests wait, and the answer is one of a few objects: each would be passed on
+# instead, and whatever is handed out of another namespace makes them wait anew.
+QUICK_PACE: Final = 0.05
 FIRST_RETRY: Final = 1.0
 LONGEST_RETRY: Final = 30.0
 # So many failures in a row, and what is asked for may be too much for the link.
@@ -86,7 +90,8 @@ class Confirming:
         self._is_asking, self._was_wanted, self._is_wanted = True, self._is_wanted, False
         self._due_at = math.inf
         self._asked_at = now
-        self._not_before = now + PACE
+        is_quick = self._was_wanted and objects <= FEW
+        self._not_before = now + (QUICK_PACE if is_quick else PACE)
         return limit
 
     def sent(self, now: float) -> None:

@@ -117,7 +117,7 @@ class StreamSteps:
             if stream.turns != turns:
                 return  # what was forgotten meanwhile is listed again
             if stream.lists == listed:
-                stream.known(known_at=known_at, confirmed_at=confirmed_at)
+                stream.known(known_at=known_at, confirmed_at=confirmed_at, is_asked=True)
                 stream.replace(whole, gone=expired())
                 return
 

@@ -34,6 +34,8 @@ from relay_sidecar.web.upstream import Upstream
 FLOOR_WAIT = 1.0
 # Seconds; an event is behind the answer to its write by less.
 FLOOR_PATIENCE = 0.05
+# Objects: names and versions of so many, compressed, are as long as some objects.
+CONFIRMED_FOR_ONE: Final = 1000
 # Seconds; kube-apiserver: blockTimeout of its cacher (k8s.io/apiserver/pkg/storage/cacher).
 VERSION_WAIT = 3.0
 
@@ -51,6 +53,14 @@ class _Details(Struct):
     uid: str = ""
 
 
+class _Named(Struct):
+    name: str = ""
+
+
+class _Binding(Struct):
+    metadata: _Named
+
+
 class _DeletionStatus(Struct):
     kind: str
     details: _Details | None = None
@@ -62,6 +72,7 @@ _DRY_RUN: Final = b"All"
 _DELETIONS: Final = ("delete", "deletecollection")
 _DELETED: Final = Decoder(_Deleted)
 _STATUS: Final = Decoder(_DeletionStatus)
+_BINDING: Final = Decoder(_Binding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,27 +121,39 @@ class Freshness:
         return age_headers(confirmed_at, now=self.wall())
 
     async def is_new_enough(
-        self, stream: Stream, scope: ListScope, *, may_confirm: bool = True
+        self, stream: Stream, scope: ListScope, *, is_of_one: bool = False
     ) -> bool:
         """Whether it has come to where the minimum is now; while upstream is offline nothing is
-        newer. What is handed out meanwhile happens beside this answer, not before it.
-        `may_confirm`: upstream may be asked for the names of all that the stream holds."""
+        newer. What is handed out meanwhile happens beside this answer, not before it. One that has
+        not, asks upstream for the names of all that it holds: once, for all readers that come.
+        `is_of_one`: to ask upstream for the one object takes no longer, so that this reader does
+        not wait for that."""
         at = self.minimum.of(scope.resource)
 
         def is_so() -> bool:
             return (
-                self.minimum.is_reached(scope, stream.collection, equal_at=stream.equal_at, at=at)
+                self.minimum.is_reached(
+                    scope,
+                    stream.collection,
+                    equal_at=stream.equal_at,
+                    at=at,
+                    asked_at=stream.asked_at,
+                )
                 or not self.upstream.is_up
                 or self.upstream.is_relayed
             )
 
-        if await stream.until(is_so, timeout=FLOOR_PATIENCE):
+        if is_so():
             return True
-        if not may_confirm:
-            return False
+        patience = 0.0
+        if self.minimum.is_awaited(stream.scope, stream.collection):
+            patience = FLOOR_PATIENCE
+        if await stream.until(is_so, timeout=patience):
+            return True
         # Nothing is on its way, it seems: upstream can tell whether anything is missing.
-        self.streams.reflectors.confirm(stream)
-        return await stream.until(is_so, timeout=FLOOR_WAIT - FLOOR_PATIENCE)
+        if not is_of_one or len(stream.collection.objects) <= CONFIRMED_FOR_ONE:
+            self.streams.reflectors.confirm(stream)
+        return not is_of_one and await stream.until(is_so, timeout=FLOOR_WAIT - patience)
 
     async def remember(
         self,
@@ -147,26 +170,38 @@ class Freshness:
         records = self.streams.seen.remember(
             resource, item, at=self.wall() - age, asked_at=asked_at, is_of_node=is_of_node
         )
-        self.handed_out(resource, item.version)
+        self.handed_out(resource, item.version, item)
         if records:
             await self.journal.commit(*records)
 
     async def forget(self, resource: ResourceName, key: Key) -> None:
-        """Upstream says that it is gone."""
+        """Upstream says that it is gone: in each API version."""
         records = self.streams.seen.forget(resource, key)
         if records:
             await self.journal.commit(*records)
 
     def passed_on(
         self, resource: ResourceName, body: bytes, wanted: Representation, *, is_list: bool
-    ) -> None:
-        """An answer of upstream goes to a client as it is."""
+    ) -> int | None:
+        """An answer of upstream goes to a client as it is. Returns its version, if it has one."""
         version = response_version(body, wanted.form, is_list=is_list)
-        if version is not None:
+        if version:
             self.handed_out(resource, version)
+        return version or None
 
-    def handed_out(self, resource: ResourceName, version: int) -> None:
-        self.minimum.raise_to(resource, version)
+    def handed_out(
+        self, resource: ResourceName, version: int, source: Item | ListScope | None = None
+    ) -> None:
+        self.minimum.raise_to(resource, version, source)
+
+    def changed(self, info: RequestInfo, wanted: Representation, answer: BufferedResponse) -> None:
+        """A write was answered with something else than the object, or in a form that is not read
+        here: what is known of the object is old until upstream has been asked since."""
+        resource, key = written_object(info, answer.asked)
+        is_list = info.verb == "deletecollection"
+        version = self.passed_on(resource, answer.content, wanted, is_list=is_list)
+        is_end = info.verb in _DELETIONS
+        self.minimum.changed(resource, key, self.clock(), None if is_end else version)
 
     async def written(
         self,
@@ -184,11 +219,13 @@ class Freshness:
             if info.name:
                 await self.forget(info.resource, key_of(info))
             return
-        if wanted.form is Form.WHOLE:
-            await self._learn(info, answer, asked_at=asked_at, is_of_node=is_of_node)
+        if info.verb in _DELETIONS and _DRY_RUN in answer.asked:
             return
-        are_many = info.verb == "deletecollection"
-        self.passed_on(info.resource, answer.content, wanted, is_list=are_many)
+        if wanted.form is Form.WHOLE and await self._is_learned(
+            info, answer, asked_at=asked_at, is_of_node=is_of_node
+        ):
+            return
+        self.changed(info, wanted, answer)
         if info.verb == "delete":
             # It may be there still: then upstream will say so.
             await self.forget(info.resource, key_of(info))
@@ -212,42 +249,59 @@ class Freshness:
         read_timeout = self.settings.read_timeout
         return read_timeout * (0.8 if self.streams.is_up else 0.5)
 
-    async def _learn(
+    async def _is_learned(
         self, info: RequestInfo, answer: BufferedResponse, *, asked_at: float, is_of_node: bool
-    ) -> None:
+    ) -> bool:
+        """Whether the answer tells all that the write has changed."""
         body = answer.content
-        if info.verb in _DELETIONS and _DRY_RUN in answer.asked:
-            return
         if info.verb == "deletecollection":
-            await self._learn_ends(info, body)
-            return
+            return await self._are_ends(info, body)
         try:
             item = read_item(body)
         except Malformed:
-            if info.verb == "delete":
-                await self._learn_end(info, _dead(body))
-            return
+            dead = _dead(body) if info.verb == "delete" else ""
+            if dead:
+                await self._learn_end(info, dead)
+            return bool(dead)
         if info.verb == "delete" and not _is_left(body):
-            self.handed_out(info.resource, item.version)
+            self.handed_out(info.resource, item.version, item)
             await self._learn_end(info, uid(body))
         else:
             await self.remember(info.resource, item, asked_at=asked_at, is_of_node=is_of_node)
+        return True
 
-    async def _learn_ends(self, info: RequestInfo, body: bytes) -> None:
-        """Upstream answers with the objects as they were before."""
+    async def _are_ends(self, info: RequestInfo, body: bytes) -> bool:
+        """Upstream answers with the objects as they were before; of those that stay for a while
+        it does not tell how they are now."""
         try:
             page = read_page(body)
         except Malformed:
-            return
+            return False
         for item in page.items:
-            if not _is_left(item.raw):
+            if _is_left(item.raw):
+                self.minimum.changed(info.resource, item.key, self.clock(), None)
+            else:
                 await self._learn_end(info, uid(item.raw), item.key)
+        return True
 
     async def _learn_end(self, info: RequestInfo, dead: str, key: Key | None = None) -> None:
         key = key or key_of(info)
         await self.forget(info.resource, key)
         if dead:
             self.minimum.deleted(info.resource, key, dead)
+
+
+def written_object(info: RequestInfo, asked: bytes) -> tuple[ResourceName, Key]:
+    """What a write is about; a name "" where that is one of a namespace, or all of it."""
+    resource = info.resource
+    if (resource.group, resource.plural) == ("", "bindings"):
+        # pkg/registry/core/pod/storage: LegacyBindingREST binds the pod of the same name.
+        try:
+            name = _BINDING.decode(asked).metadata.name
+        except (ValueError, RecursionError):
+            name = ""
+        return ResourceName("", resource.version, "pods"), (info.namespace, name)
+    return resource, key_of(info)
 
 
 def is_never_read_again(resource: ResourceName) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Hashable
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
+from typing import Final
 
 from edge_sidecars.apimachinery.objects import Item, Malformed, is_whole, read_item
 from edge_sidecars.apimachinery.request.accept import accept_header
@@ -28,10 +29,14 @@ from relay_sidecar.web.reads.selection import (
     is_made_here,
     key_of,
     metadata_version,
+    newest_target,
     takes_whole,
 )
 from relay_sidecar.web.reads.whole_objects import WholeObjects
 from relay_sidecar.web.responses import JSON, status_answer
+
+# Seconds; a cache of kube-apiserver's is behind by less, or it says that it is not ready.
+UPSTREAM_LAG: Final = 60.0
 
 
 class Gets:
@@ -67,11 +72,10 @@ class Gets:
         scope = by_name(read.info)
         stream = self._streams.at_hand(scope)
         if stream is None:
-            return self._held_live(read, at_least)
+            return await self._held_live(read, at_least)
         if not self._streams.is_live(stream):
             return None
-        # To ask for this one object costs less than to ask for the names of all.
-        if not await self._freshness.is_new_enough(stream, scope, may_confirm=False):
+        if not await self._freshness.is_new_enough(stream, scope, is_of_one=True):
             return None
         if not self._streams.is_live(stream):  # the link went meanwhile
             return None
@@ -86,26 +90,35 @@ class Gets:
             return None
         return self._present(known[0], read, {})
 
-    def _held_live(self, read: ClientRead, at_least: int) -> web.StreamResponse | None:
+    async def _held_live(self, read: ClientRead, at_least: int) -> web.StreamResponse | None:
         """A live stream of some objects has this one among them."""
         known = self._streams.newest(read.resource, key_of(read.info))
-        if known is None or not isinstance(known[1], Stream) or known[0].version < at_least:
+        if known is None or not isinstance(known[1], Stream):
             return None
-        if not self._streams.is_live(known[1]):
+        stream, scope = known[1], by_name(read.info)
+        if not self._streams.is_live(stream):
             return None
-        if not self._freshness.minimum.is_reached(
-            by_name(read.info), known[1].collection, equal_at=known[1].equal_at
-        ):
+        if not await self._freshness.is_new_enough(stream, scope, is_of_one=True):
             return None
-        known[1].used_at = self._freshness.now()
+        # What was waited for may have taken the object out of the stream.
+        known = self._streams.newest(read.resource, key_of(read.info))
+        if known is None or known[1] is not stream or known[0].version < at_least:
+            return None
+        if not self._streams.is_live(stream):
+            return None
+        stream.used_at = self._freshness.now()
         return self._present(known[0], read, {})
 
     async def _from_upstream(
         self, read: ClientRead, version: int | None
     ) -> web.StreamResponse | None:
         """Equal GETs at once are one question to upstream."""
+        target, since = None, self._freshness.clock() - UPSTREAM_LAG
+        if self._freshness.minimum.has_changed(read.resource, key_of(read.info), since=since):
+            # Upstream's own cache may not have come to the write yet.
+            target, version = newest_target(read.request.raw_path), None
         accept = accept_header(read.wanted, is_list=False)
-        asked = ClientRequest(read.request, accept, None)
+        asked = ClientRequest(read.request, accept, None, target)
         key = self._upstream.question(asked)
         rounds = self._rounds.get(key)
         if rounds is None:
@@ -120,7 +133,7 @@ class Gets:
     async def _ask(
         self, read: ClientRead, asked: ClientRequest, version: int | None
     ) -> BufferedResponse | None:
-        asked_at = self._freshness.wall()
+        asked_at, asked_clock = self._freshness.wall(), self._freshness.clock()
         # Upstream takes its time over a version that it has yet to reach.
         is_known = not version and (
             self._streams.newest(read.resource, key_of(read.info)) is not None
@@ -136,7 +149,18 @@ class Gets:
             return None
         # With a version, upstream answers from its cache, which may lag.
         await self._take_in(read, fetched, asked_at if version is None else -math.inf)
+        if asked.target is not None:
+            self._saw_newest(read, fetched, asked_clock)
         return fetched
+
+    def _saw_newest(self, read: ClientRead, fetched: BufferedResponse, asked_at: float) -> None:
+        """An object that a write has changed, as it has been at that time (boot clock) or later."""
+        if fetched.status != HTTPStatus.OK or "Age" in fetched.headers:
+            return
+        version = response_version(fetched.content, read.wanted.form, is_list=False)
+        if version is not None:
+            key = key_of(read.info)
+            self._freshness.minimum.seen(read.resource, key, version, asked_at=asked_at)
 
     async def _take_in(self, read: ClientRead, fetched: BufferedResponse, asked_at: float) -> None:
         """What upstream answered to who asked for the newest at that wall time."""
@@ -201,7 +225,7 @@ class Gets:
             and known[0].version == item.version
             and self._streams.is_live(known[1])
         ):
-            self._freshness.handed_out(read.resource, item.version)
+            self._freshness.handed_out(read.resource, item.version, item)
         else:
             await self._freshness.remember(
                 read.resource,
@@ -233,7 +257,7 @@ class Gets:
         return max(0 if known is None else known[0].version, *versions, 0)
 
     def _present(self, item: Item, read: ClientRead, headers: dict[str, str]) -> web.Response:
-        self._freshness.handed_out(read.resource, item.version)
+        self._freshness.handed_out(read.resource, item.version, item)
         raw = item.raw
         projected_to = metadata_version(read.wanted)
         if projected_to is not None:

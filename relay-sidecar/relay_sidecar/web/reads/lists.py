@@ -141,7 +141,7 @@ class Lists:
         """`version`: the stream's, or another at which its objects are the same; `stands_in`: for
         upstream's answer, which was wanted."""
         scope = listing.scope
-        self._freshness.handed_out(scope.resource, version)
+        self._freshness.handed_out(scope.resource, version, scope)
         view = view_of(stream, scope, listing.wanted, listing.options.shards)
         if version == stream.version:
             body = stream.body(view)

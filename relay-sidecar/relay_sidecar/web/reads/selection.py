@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from typing import Protocol
+from urllib.parse import unquote_plus
 
 from edge_sidecars.apimachinery.lru import lru
 from edge_sidecars.apimachinery.objects import Key
@@ -101,6 +102,17 @@ def key_of(info: RequestInfo) -> Key:
     """A Namespace is in itself to the authorizer, but has none as an object."""
     is_namespace = info.resource.plural == "namespaces" and not info.resource.group
     return ("" if is_namespace else info.namespace, info.name)
+
+
+def newest_target(target: str) -> str:
+    """The target of a GET without the version that it has to have at least."""
+    path, _, query = target.partition("?")
+    pairs = [
+        pair
+        for pair in query.split("&")
+        if unquote_plus(pair.partition("=")[0]) != "resourceVersion"
+    ]
+    return f"{path}?{'&'.join(pairs)}" if any(pairs) else path
 
 
 def is_made_here(wanted: Representation) -> bool:

@@ -179,7 +179,7 @@ class UpstreamLists:
         is_of_now = listing.is_latest and "Age" not in answer.headers
         if is_of_now and page.version < before.minimum:
             self._streams.reflectors.stands_at(scope.resource, page.version)
-        fresh.handed_out(scope.resource, page.version)
+        fresh.handed_out(scope.resource, page.version, scope)
         whole = self._pages.joined(scope, form, listing.options.continue_token, page)
         if whole is None:
             self._streams.open(scope, now=fresh.now())
@@ -268,7 +268,7 @@ class _StreamedList:
         if version is None or version < self._before.minimum:
             return False
         self._version = version
-        self._freshness.handed_out(self._scope.resource, version)
+        self._freshness.handed_out(self._scope.resource, version, self._scope)
         stream = self._stream
         if stream is not None and stream.collection.cursor < version:
             self._fingerprint = stream.collection.fingerprint

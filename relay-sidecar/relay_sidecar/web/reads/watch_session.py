@@ -70,7 +70,7 @@ class WatchSession:
         stream, view = self._stream, self._view
         items = stream.items()
         self._position = stream.version
-        self._freshness.handed_out(stream.scope.resource, self._position)
+        self._freshness.handed_out(stream.scope.resource, self._position, stream.scope)
         await self._write(view.added(item) for item in items if view.shows(item))
         if self._options.send_initial_events and self._options.allow_bookmarks:
             await self.response.write(
@@ -104,7 +104,8 @@ class WatchSession:
                 self._freshness.streams.use(stream, now=self._freshness.now())
                 return True
             self._position = collection.cursor
-            self._freshness.handed_out(stream.scope.resource, changes[-1].version)
+            last = changes[-1]
+            self._freshness.handed_out(stream.scope.resource, last.version, last.item)
             lines = (self._view.line(change) for change in changes)
             await self._write(line for line in lines if line is not None)
 
@@ -156,7 +157,7 @@ class WatchSession:
             return self.last_line()
         if not self._options.allow_bookmarks or cursor <= self._position:
             return None
-        self._freshness.handed_out(stream.scope.resource, cursor)
+        self._freshness.handed_out(stream.scope.resource, cursor, stream.scope)
         return self._view.bookmark(cursor, stream.kind, stream.api_version, ends_initial=False)
 
     async def end(self, last_line: bytes | None) -> None:

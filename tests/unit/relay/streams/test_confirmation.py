@@ -4,7 +4,15 @@ import math
 
 import pytest
 
-from relay_sidecar.core.stream.confirmation import ALL, DELAY, FEW, LONGEST_RETRY, PACE, Confirming
+from relay_sidecar.core.stream.confirmation import (
+    ALL,
+    DELAY,
+    FEW,
+    LONGEST_RETRY,
+    PACE,
+    QUICK_PACE,
+    Confirming,
+)
 
 
 def test_nothing_is_asked_until_a_watch_is_opened_or_somebody_waits() -> None:
@@ -71,16 +79,18 @@ def test_whoever_waits_is_answered_though_the_watch_has_ended() -> None:
     assert confirming.at == 10.0
 
 
-def test_however_many_wait_two_questions_a_second_are_asked() -> None:
+@pytest.mark.parametrize(("objects", "pace"), [(FEW, QUICK_PACE), (FEW + 1, PACE)])
+def test_however_many_wait_questions_keep_their_pace(objects: int, pace: float) -> None:
+    """Of a few objects it is a quick one: each reader would be passed on instead."""
     confirming, now, asked = Confirming(), 0.0, 0
     while now < 10.0:
         confirming.wanted(now)
         if now >= confirming.at:
-            confirming.asking(now, objects=5, selects=False)
+            confirming.asking(now, objects=objects, selects=False)
             confirming.answered(now)
             asked += 1
         now += 0.01
-    assert asked <= 10.0 / PACE + 1
+    assert asked <= 10.0 / pace + 1
 
 
 def test_a_question_that_takes_long_on_a_slow_link_is_not_asked_again_at_once() -> None:

@@ -1,5 +1,6 @@
 """How new an answer must be: nobody goes backwards in time, whoever told whom what before."""
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -15,6 +16,7 @@ from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from edge_sidecars.apimachinery.store import Collection, fingerprint_of
 from relay_sidecar.core.min_resource_version import MAX_DELETED, MinResourceVersion
+from relay_sidecar.core.unknown_changes import MAX_CHANGES, MAX_NAMESPACES
 from tests.examples import play
 from tests.unit.relay.streams.samples import bookmark, event, item
 from tests.unit.relay.streams.upstream import NAMES, NAMESPACE, Selector, Upstream, puts, writes
@@ -24,6 +26,10 @@ NODES = ResourceName("", "v1", "nodes")
 ALL = ListScope(PODS)
 WEB = ListScope(PODS, labels=LabelSelector.parse("app=web"))
 KEY = ("default", "a")
+
+
+def named(namespace: str, name: str) -> ListScope:
+    return ListScope(PODS, namespace, fields=FieldSelector.parse(f"metadata.name={name}"))
 
 
 def collection(*items: Item, cursor: int) -> Collection:
@@ -157,6 +163,72 @@ def test_the_memory_of_deletions_is_bounded_and_drops_the_oldest() -> None:
 
     assert floor.is_reached(ALL, collection(item("pod-0", 5, uid="uid"), cursor=10))
     assert not floor.is_reached(ALL, collection(item("pod-1", 5, uid="uid"), cursor=10))
+
+
+@pytest.mark.parametrize(
+    ("group", "plural", "versions"),
+    [
+        ("autoscaling", "horizontalpodautoscalers", ("v1", "v2")),
+        ("example.com", "widgets", ("v1beta1", "v1")),
+    ],
+)
+def test_api_versions_of_a_resource_share_a_floor(
+    group: str, plural: str, versions: tuple[str, str]
+) -> None:
+    floor, (one, other) = MinResourceVersion(), versions
+    floor.raise_to(ResourceName(group, one, plural), 20)
+    floor.deleted(ResourceName(group, one, plural), KEY, "first")
+    scope = ListScope(ResourceName(group, other, plural))
+
+    assert not floor.is_reached(scope, collection(cursor=19))
+    assert not floor.is_reached(scope, collection(item("a", 5, uid="first"), cursor=30))
+    assert floor.is_reached(scope, collection(cursor=20))
+
+
+def test_events_of_both_groups_share_a_floor() -> None:
+    floor = MinResourceVersion()
+    floor.raise_to(ResourceName("events.k8s.io", "v1", "events"), 20)
+
+    assert floor.of(ResourceName("", "v1", "events")) == 20
+
+
+@pytest.mark.parametrize("version", [None, 150])
+def test_what_a_write_has_changed_must_have_been_asked_for_since(version: int | None) -> None:
+    """Or, where the answer told a version, be at it."""
+    floor, kept = MinResourceVersion(), collection(item("a", 5), cursor=100)
+    floor.changed(PODS, KEY, 10.0, version)
+
+    for scope in (ALL, ListScope(PODS, "default"), named("default", "a")):
+        assert not floor.is_reached(scope, kept, asked_at=9.0)
+        assert floor.is_reached(scope, kept, asked_at=10.0)
+        assert floor.is_reached(scope, kept, equal_at=150) is (version == 150)
+    for scope in (ListScope(PODS, "elsewhere"), named("default", "b"), named("elsewhere", "a")):
+        assert floor.is_reached(scope, kept)
+
+
+def test_a_change_counts_until_the_objects_newest_state_was_seen() -> None:
+    floor, kept = MinResourceVersion(), collection(item("a", 5), cursor=100)
+    floor.changed(PODS, KEY, 10.0, None)
+    floor.seen(PODS, KEY, 120, asked_at=9.0)
+    assert not floor.is_reached(ALL, kept)
+    assert floor.has_changed(PODS, KEY, since=0.0)
+    floor.seen(PODS, KEY, 120, asked_at=11.0)
+
+    assert floor.is_reached(ALL, kept)
+    assert not floor.has_changed(PODS, KEY, since=0.0)
+
+
+@pytest.mark.parametrize("namespaces", [1, 2 * MAX_NAMESPACES])
+def test_the_memory_of_changes_is_bounded_and_forgets_none(namespaces: int) -> None:
+    """What there is no room for counts for all of its namespace, or for all."""
+    floor = MinResourceVersion()
+    for number in range(2 * MAX_CHANGES):
+        floor.changed(PODS, (f"n{number % namespaces}", f"pod-{number}"), float(number), None)
+
+    for number in (0, MAX_CHANGES, 2 * MAX_CHANGES - 1):
+        scope = named(f"n{number % namespaces}", f"pod-{number}")
+        assert not floor.is_reached(scope, collection(cursor=1), asked_at=number - 0.5)
+    assert floor.is_reached(ALL, collection(cursor=1), asked_at=2.0 * MAX_CHANGES)
 
 
 # ── drawn histories ──

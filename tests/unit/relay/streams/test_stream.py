@@ -95,7 +95,7 @@ def test_what_watchers_are_told_is_the_floor_for_other_streams() -> None:
             asyncio.BaseProtocol, os.fdopen(write, "wb")
         )
         watched = stream()
-        watched.on_shown = told.append
+        watched.on_shown = lambda version, _: told.append(version)
         watched.apply([event("ADDED", "b", 50)])
         assert told == [], "nobody watches"
         watcher = Watcher(transport, is_chunked=False, allows_bookmarks=True, limit=1000)

@@ -11,7 +11,7 @@ from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from edge_sidecars.apimachinery.objects import Page
+from edge_sidecars.apimachinery.objects import Item, Page, read_item
 from edge_sidecars.apimachinery.request.request_info import (
     ListOptions,
     RequestInfo,
@@ -165,9 +165,9 @@ class World:
 
     # Clients.
 
-    def hold(self, version: int) -> Stream:
-        """A live stream of all."""
-        stream = self.streams.open(ListScope(PODS), now=0.0)
+    def hold(self, version: int, namespace: str = "") -> Stream:
+        """A live stream of all, or of a namespace."""
+        stream = self.streams.open(ListScope(PODS, namespace), now=0.0)
         stream.replace(Page("PodList", "v1", version, "", [item("a", 90)]), gone=expired())
         return stream
 
@@ -236,12 +236,42 @@ def test_a_late_answer_does_not_replace_a_write_in_the_journal() -> None:
 
 
 def test_one_object_is_asked_for_by_itself_where_its_stream_is_not_new_enough() -> None:
+    """The stream is confirmed beside it, for those that come later."""
+
     async def scene(world: World) -> None:
         world.hold(100)
         world.floor.raise_to(PODS, 200)
         world.answers = [(90, {})]
         assert (await world.get(ANY)).status == 200
-        assert (world.asked, world.reflectors.confirmed) == (1, 0)
+        assert (world.asked, world.reflectors.confirmed) == (1, 1)
+
+    asyncio.run(scene(World()))
+
+
+@pytest.mark.parametrize(
+    ("source", "is_coming"),
+    [
+        (None, True),
+        (item("b", 200), True),
+        (read_item(pod("b", 200, namespace="elsewhere")), False),
+        (ListScope(PODS, "elsewhere"), False),
+    ],
+    ids=["unknown", "here", "elsewhere", "list"],
+)
+def test_nobody_waits_for_an_event_that_does_not_come(
+    source: Item | ListScope | None, is_coming: bool
+) -> None:
+    """What was handed out of another namespace is asked about at once."""
+
+    async def scene(world: World) -> None:
+        stream = world.hold(100, "default")
+        world.floor.raise_to(PODS, 200, source)
+        listing = asyncio.create_task(world.list(f"{PATH}{ANY}"))
+        await asyncio.sleep(0)
+        assert stream.is_waited_for
+        assert world.reflectors.confirmed == (0 if is_coming else 1)
+        stream.expect(ListEvidence(201, stream.collection.fingerprint, 0.0, 0.0, 0))
+        assert version_of(await listing) == "201"
 
     asyncio.run(scene(World()))
 
