@@ -3,7 +3,7 @@
 A file stays together, as its fixtures are its own; so do all tests of containers, nodes among them:
 one process builds the images and has the control planes in them. Unit tests come first: they tell
 soonest, and nothing of the others runs beside them. Then what has most slow tests, so that the
-processes end together.
+processes end together. What is marked long runs only where -m names it.
 """
 
 from collections import Counter
@@ -34,6 +34,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling |
     return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if "long" not in (config.getoption("markexpr") or ""):
+        left_out = [it for it in items if it.get_closest_marker("long") is not None]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [it for it in items if it not in left_out]
     slow = Counter(scope(item.nodeid) for item in items if item.get_closest_marker("slow"))
     items.sort(key=lambda it: (not it.nodeid.startswith(UNIT), -slow[scope(it.nodeid)]))

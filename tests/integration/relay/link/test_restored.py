@@ -23,6 +23,8 @@ LOST_WRITES = 300
 SOON = 30.0
 # Seconds from the first contact on until all is as upstream holds it.
 AFTER_CONTACT = 10.0
+# Of a test with thousands of objects on a busy machine.
+LONGEST = 900
 # Of thousands of objects at a time.
 WRITERS = 8
 # Seconds: nobody waits for a version that is of no history.
@@ -86,7 +88,9 @@ def test_r6_of_history_that_upstream_lost_nothing_is_left(is_off: bool) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [10, 500, pytest.param(5000, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "count", [10, 500, pytest.param(5000, marks=[pytest.mark.long, pytest.mark.timeout(LONGEST)])]
+)
 @pytest.mark.parametrize("relay_is", ["connected", "cut", "stopped"])
 def test_r11a_a_history_that_was_restored_and_written_on_is_told_from_one_that_went_on(
     relay_is: str, count: int
