@@ -1,4 +1,4 @@
-"""From aggregated discovery (KEP-3352) to the documents that it aggregates.
+"""From aggregated discovery (KEP-3352) to the documents that it aggregates, and back.
 
 Owns: what client-go does with the one document (discovery/aggregated_discovery.go, v0.36), as the
 bytes of the many, for clients that ask for those. Guarantees: what upstream would have answered,
@@ -8,8 +8,8 @@ that the aggregated form calls stale, for then it lists no resources of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -113,6 +113,25 @@ class _NamedGroups(Struct):
     groups: list[_NamedGroup] | None = None
 
 
+class _PlainResource(Struct, rename="camel"):
+    name: str
+    namespaced: bool = False
+    kind: str = ""
+    singular_name: str = ""
+    group: str = ""
+    version: str = ""
+    verbs: list[str] = []
+    short_names: list[str] | None = None
+    categories: list[str] | None = None
+
+
+class _PlainList(Struct):
+    resources: list[_PlainResource] | None = None
+
+
+_PLAIN_LIST: Final = msgspec.json.Decoder(_PlainList)
+
+
 def parts_of_core(aggregated: bytes) -> dict[str, bytes]:
     """By path: the resource lists below /api. Raises `Malformed`."""
     return {
@@ -144,6 +163,72 @@ def group_version_paths(group_list: bytes) -> list[str]:
     return [
         f"/apis/{version.group_version}" for group in groups for version in group.versions or ()
     ]
+
+
+def named_versions(aggregated: bytes) -> dict[str, frozenset[str] | None]:
+    """By group version, which resources it has; None where upstream cannot say that now. Raises
+    `Malformed`."""
+    found: dict[str, frozenset[str] | None] = {}
+    for group in _groups(aggregated):
+        for version in group.versions or ():
+            name = f"{group.metadata.name}/{version.version}".removeprefix("/")
+            is_current = version.freshness == "Current"
+            names = frozenset(one.resource for one in version.resources or ())
+            found[name] = names if is_current else None
+    return found
+
+
+def names_of_list(resource_list: bytes) -> frozenset[str]:
+    """The resources that a plain list has, without subresources. Raises `Malformed`."""
+    listed = decode(_PLAIN_LIST, resource_list)
+    return frozenset(one.name.partition("/")[0] for one in listed.resources or ())
+
+
+def with_lists(aggregated: bytes, lists: Mapping[str, bytes]) -> bytes:
+    """The aggregated document as it is once it knows these plain lists of resources, by group
+    version. Raises `Malformed`."""
+    document = decode(msgspec.json.Decoder(dict[str, Any]), aggregated)
+    groups: list[dict[str, Any]] = document.get("items") or []
+    for group_version, plain in lists.items():
+        name, _, version = group_version.rpartition("/")
+        listed = decode(_PLAIN_LIST, plain)
+        entry = {
+            "version": version,
+            "resources": _discovery_resources(listed.resources or [], (name, version)),
+            "freshness": "Current",
+        }
+        group = next((it for it in groups if it["metadata"].get("name", "") == name), None)
+        if group is None:
+            group = {"metadata": {"name": name, "creationTimestamp": None}, "versions": []}
+            groups.append(group)
+        versions: list[dict[str, Any]] = group.get("versions") or []
+        at = next((at for at, it in enumerate(versions) if it["version"] == version), None)
+        if at is None:
+            versions.append(entry)
+        else:
+            versions[at] = entry
+        group["versions"] = versions
+    return msgspec.json.encode({**document, "items": groups}) + b"\n"
+
+
+def _discovery_resources(
+    listed: Iterable[_PlainResource], own: tuple[str, str]
+) -> list[dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for one in listed:
+        name, _, subresource = one.name.partition("/")
+        group, version = (one.group, one.version) if one.version else own
+        kind = {"group": group, "version": version, "kind": one.kind}
+        scope = "Namespaced" if one.namespaced else "Cluster"
+        entry = found.setdefault(name, {"resource": name, "scope": scope})
+        if subresource:
+            about = {"subresource": subresource, "responseKind": kind, "verbs": one.verbs}
+            entry.setdefault("subresources", []).append(about)
+            continue
+        entry |= {"responseKind": kind, "singularResource": one.singular_name, "verbs": one.verbs}
+        entry |= {"shortNames": one.short_names} if one.short_names else {}
+        entry |= {"categories": one.categories} if one.categories else {}
+    return list(found.values())
 
 
 def _groups(aggregated: bytes) -> list[_DiscoveryGroup]:

@@ -76,6 +76,8 @@ class Streams:
         self.kind_of: Callable[[ResourceName], str] = lambda _: ""
         # Called with each stream that starts to follow upstream.
         self.on_start: list[Callable[[Stream], None]] = []
+        # Called each time that upstream turns out to have another history.
+        self.on_history_lost: list[Callable[[], None]] = []
         # Called with each stream that is deleted for want of room.
         self.on_evicted: list[Callable[[Stream], None]] = []
         self.evicted = 0
@@ -338,6 +340,8 @@ class Streams:
         """Upstream is at `version`, and was beyond it, before it was restored from a backup:
         what was learned of the resource beyond that is of no history any more. Returns the streams
         and objects that are forgotten; `but` is one that knows."""
+        for observer in self.on_history_lost:
+            observer()
         self.floor.went_back(resource, version)
         evicted = self.seen.went_back(resource, version)
         alike = [s for s in self if s.scope.resource.storage == resource.storage]

@@ -185,6 +185,10 @@ class Relay:
         probe.on_standstill.append(streams.reflectors.doubt)
         streams.on_evicted.append(lambda stream: journal.send(*deletion_records([stream])))
         streams.on_start.append(lambda stream: self._schemas.started(stream.scope.resource))
+        streams.on_start.append(
+            lambda stream: self._document_refresh.started(stream.scope.resource)
+        )
+        streams.on_history_lost.append(self._document_refresh.lost_history)
         journal.rewrite_from(lambda: everything(streams))
         journal.rewrite_from(self._documents.records)
         journal.rewrite_from(self._schemas.records)

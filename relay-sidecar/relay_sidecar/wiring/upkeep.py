@@ -3,13 +3,14 @@
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
 
 import msgspec
 
-from edge_sidecars.apimachinery.resources import known_fields
+from edge_sidecars.apimachinery.resources import ResourceName, known_fields
 from edge_sidecars.kubeapi import Unreachable
 from relay_sidecar.config.preload import Preload
 from relay_sidecar.streams.streams import NoRoom, Streams
@@ -24,6 +25,12 @@ WANTED_RETRY = 1.0
 PRELOAD_INTERVAL = 60.0
 # Seconds; what has not changed costs some hundred bytes.
 DOCUMENTS_INTERVAL = 300.0
+# Seconds between two rounds of questions for documents, whatever is the matter.
+PACE = 1.0
+# Seconds for which discovery is recent enough where the link was away for a moment.
+RECENT = 30.0
+# Of the pace, where discovery goes on not to name what is kept.
+MAX_DOUBLINGS = 10
 
 
 class _PreferredVersion(msgspec.Struct):
@@ -58,7 +65,7 @@ async def keep_preloaded(
 
 class DocumentRefresh:
     """The documents that kubectl needs while upstream cannot be reached, as they were `interval`
-    seconds before that at most."""
+    seconds before that at most; at once where a stream's resource is in none of them."""
 
     def __init__(
         self,
@@ -73,18 +80,38 @@ class DocumentRefresh:
         self._upstream = upstream
         self._streams = streams
         self._is_up = asyncio.Event()
+        self._woken = asyncio.Event()
+        # Of streams that have just begun, and whose resource discovery does not name.
+        self._unnamed: set[ResourceName] = set()
+        self._asked_at = -math.inf
 
     def link(self, is_up: bool) -> None:
         """The link went or came back."""
-        if is_up:
-            self._is_up.set()
-        else:
+        if not is_up:
             self._is_up.clear()
+            return
+        self._is_up.set()
+        if time.monotonic() - self._asked_at > RECENT:
+            self._woken.set()
+
+    def started(self, resource: ResourceName) -> None:
+        """A stream of it follows upstream: without discovery nobody could ask for what it keeps."""
+        if not self._documents.names(resource):
+            self._unnamed.add(resource)
+            self._woken.set()
+
+    def lost_history(self) -> None:
+        """Upstream was restored from a backup: what it serves may be less than before."""
+        self._woken.set()
 
     async def run(self) -> None:
         """Until it is cancelled."""
+        failures = 0
         while True:
             await self._is_up.wait()
+            self._woken.clear()
+            self._asked_at = time.monotonic()
+            wanted = self._unnamed | self._held()
             # Those of built-in ones are megabytes, and come with the API server's release.
             custom = {
                 stream.scope.resource.api_version
@@ -92,8 +119,25 @@ class DocumentRefresh:
                 if known_fields(stream.scope.resource) is None
             }
             with suppress(Unreachable):
-                await prefetch(self._documents, self._upstream, custom)
-            await asyncio.sleep(self._interval)
+                await prefetch(self._documents, self._upstream, custom, wanted)
+                # One that upstream refuses is not asked for again.
+                self._unnamed -= wanted
+            # An API server tells of a new resource a moment later than it serves it.
+            failures = min(failures + 1, MAX_DOUBLINGS) if self._held() or self._unnamed else 0
+            retry = PACE * 2**failures if failures else self._interval
+            await self._sleep(min(retry, self._interval))
+
+    async def _sleep(self, seconds: float) -> None:
+        pace = min(PACE, seconds)
+        await asyncio.sleep(pace)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds - pace):
+                await self._woken.wait()
+
+    def _held(self) -> set[ResourceName]:
+        """Resources of which objects are kept, and that discovery does not name."""
+        held = {stream.scope.resource for stream in self._streams if stream.collection.is_synced}
+        return {resource for resource in held if not self._documents.names(resource)}
 
 
 def _preferred(documents: DocumentCache, group: str) -> str | None:

@@ -9,12 +9,14 @@ discovery and of OpenAPI's documents), and is not asked for, where discovery sho
 when it is time.
 """
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
 from edge_sidecars.apimachinery.discovery import AGGREGATED, group_version_paths
 from edge_sidecars.apimachinery.objects import Malformed
+from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.kubeapi import ApiTransport, Request, TooLong, Unreachable
 from relay_sidecar.core.link import LinkEvidence, is_of_api_server
 from relay_sidecar.upstream.documents.documents import JSON, DocumentCache
@@ -75,14 +77,20 @@ class DocumentSource:
 
 
 async def prefetch(
-    documents: DocumentCache, upstream: DocumentSource, group_versions: Iterable[str] = ()
+    documents: DocumentCache,
+    upstream: DocumentSource,
+    group_versions: Iterable[str] = (),
+    resources: Iterable[ResourceName] = (),
 ) -> None:
-    """`group_versions` ("v1", "apps/v1"): whose OpenAPI documents are wanted. Raises
+    """`group_versions` ("v1", "apps/v1"): whose OpenAPI documents are wanted; `resources` are to be
+    named by discovery: its aggregated form may be behind by a moment. Raises
     `kubeapi.Unreachable`."""
     await refresh(documents, upstream, "/version")
     has_changed = await _refresh_discovery(documents, upstream, "/api")
     if await _refresh_discovery(documents, upstream, "/apis") or has_changed:
         has_changed = True
+    for path in {one.api_path for one in resources if not documents.names(one)}:
+        await refresh(documents, upstream, path)
     # The lists of versions have no ETag, nor has OpenAPI's index: with discovery, they change.
     for path in ("/api", "/openapi/v3"):
         if has_changed or documents.recall(path, JSON) is None:
@@ -101,7 +109,9 @@ def openapi_path(group_version: str) -> str:
 
 
 async def _refresh_discovery(documents: DocumentCache, upstream: DocumentSource, root: str) -> bool:
+    asked_at = time.time()
     has_changed = await _refresh(documents, upstream, root, ACCEPT, known=AGGREGATED)
+    await documents.drop_unnamed(root, before=asked_at)
     if any(documents.stored(root, content_type) for content_type in AGGREGATED):
         return has_changed
     # It does not aggregate: each list by itself.

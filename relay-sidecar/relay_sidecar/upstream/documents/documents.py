@@ -1,13 +1,12 @@
 """Discovery, OpenAPI and version: what upstream answered last, for offline use.
 
 Owns which paths are such documents, and which variant of one (JSON, aggregated, protobuf) a client
-gets. Guarantees: an answer is one that upstream gave, or follows from the aggregated discovery
-document where that is newer; half an answer or another server's page is not cached; all of it
+gets. Guarantees: an answer is one that upstream gave, or follows from what it said later in another
+form of discovery (`forms`); half an answer or another server's page is not cached; all of it
 outlasts a restart. Knows neither requests of clients nor when to ask upstream.
 """
 
 import asyncio
-import gzip
 import re
 import time
 import zlib
@@ -16,19 +15,29 @@ from collections.abc import Iterator, Mapping
 import msgspec
 from msgspec import Struct
 
-from edge_sidecars.apimachinery.discovery import AGGREGATED, parts_of_core, parts_of_groups
-from edge_sidecars.apimachinery.objects import Malformed, compact, has_breaks
+from edge_sidecars.apimachinery.discovery import AGGREGATED
+from edge_sidecars.apimachinery.objects import compact, has_breaks
 from edge_sidecars.apimachinery.request.accept import Clause, clauses
 from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.runtime.log import fields, logger, sparing
 from relay_sidecar.core.link import told_age
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Blob
+from relay_sidecar.upstream.documents import forms
+from relay_sidecar.upstream.documents.cached_document import JSON as JSON
+from relay_sidecar.upstream.documents.cached_document import (
+    PARAMETERS,
+    gzipped_of,
+    media_of,
+    parameters_of,
+    variant_of,
+)
+from relay_sidecar.upstream.documents.cached_document import CachedDocument as CachedDocument
 
 # Of the journal's `Blob`.
 SPACE = "documents"
 OK = 200
-JSON = "application/json"
+ROOTS = ("/api", "/apis")
 # /openapi/v3 says this of its JSON.
 TEXT = "text/plain"
 # Bytes from which on packing is not the event loop's business.
@@ -39,22 +48,6 @@ _NO_DOCUMENT = re.compile(r"/api/[^/]+/.*")
 _OPENAPI_PROTOBUF = re.compile(
     r"application/com\.github\.proto-openapi\.spec\.v[23]\.v1\.0\+protobuf"
 )
-# What distinguishes variants of one media type (k8s.io/apiserver, endpoints/handlers/negotiation).
-_PARAMETERS = ("g", "v", "as")
-
-
-class CachedDocument(Struct, frozen=True):
-    """`etag` as upstream quotes it, "" without; unix seconds: `since` then upstream has sent these
-    bytes, `confirmed_at` for the last time."""
-
-    content_type: str
-    etag: str
-    gzipped: bytes
-    since: float
-    confirmed_at: float
-
-    def body(self) -> bytes:
-        return zlib.decompress(self.gzipped, 16 + zlib.MAX_WBITS)
 
 
 # Clients may ask for group versions that there are not; a cluster has some dozens.
@@ -78,8 +71,8 @@ class DocumentCache:
         self._journal = journal
         # By path, then by variant.
         self._stored: dict[str, dict[str, CachedDocument]] = {}
-        # What was made of an aggregated document, by its path.
-        self._parts: dict[str, tuple[CachedDocument, dict[str, CachedDocument]]] = {}
+        # What follows from what is stored, by the root of discovery; until that changes.
+        self._derived: dict[str, forms.Derived] = {}
         # The resources of a group version, by its path, until a document comes: each read asks.
         self._resources: dict[str, dict[str, _Resource]] = {}
         for key, value in saved.items():
@@ -97,10 +90,17 @@ class DocumentCache:
         """What the client likes best of what is there; where it likes none of that, plain JSON."""
         canonical = _canonical(path)
         variants = list(self._stored.get(canonical, {}).values())
-        plain = next(filter(_is_plain, variants), None)
-        part = self._part(canonical)
-        if part is not None and (plain is None or plain.since < part.since):
-            variants = [part, *(one for one in variants if one is not plain)]
+        root = next((root for root in ROOTS if _is_below(canonical, root)), None)
+        derived = None if root is None else self._derivations(root)
+        if derived is not None:
+            plain, part = next(filter(_is_plain, variants), None), derived.parts.get(canonical)
+            if part is not None and (plain is None or plain.since < part.since):
+                variants = [part, *(one for one in variants if one is not plain)]
+            if canonical == root:
+                variants = [
+                    derived.aggregated if one.variant == derived.aggregated.variant else one
+                    for one in variants
+                ]
         variants.sort(key=_is_plain, reverse=True)
         for clause in clauses(accept or JSON):
             for document in variants:
@@ -135,7 +135,7 @@ class DocumentCache:
 
     def stored(self, path: str, content_type: str) -> CachedDocument | None:
         """Exactly this variant, as upstream sent it."""
-        return self._stored.get(_canonical(path), {}).get(_variant(content_type))
+        return self._stored.get(_canonical(path), {}).get(variant_of(content_type))
 
     async def remember(
         self, path: str, status: int, headers: Mapping[str, str], body: bytes
@@ -144,7 +144,7 @@ class DocumentCache:
         given = {name.lower(): value for name, value in headers.items()}
         canonical, content_type = _canonical(path), given.get("content-type", "")
         coding = given.get("content-encoding", "identity").lower()
-        media = _media(content_type)
+        media = media_of(content_type)
         is_json = media == JSON or (media == TEXT and canonical == "/openapi/v3")
         if (
             status != OK
@@ -153,7 +153,7 @@ class DocumentCache:
             or coding not in ("identity", "gzip")
         ):
             return False
-        variant = _variant(content_type)
+        variant = variant_of(content_type)
         old = self._stored.get(canonical, {}).get(variant)
         known = None if old is None else old.gzipped
         work = (body, known, coding == "gzip", is_json)
@@ -171,10 +171,11 @@ class DocumentCache:
 
     def confirm(self, path: str, content_type: str) -> None:
         """Upstream says that this variant has not changed."""
-        variants, variant = self._stored.get(_canonical(path), {}), _variant(content_type)
+        variants, variant = self._stored.get(_canonical(path), {}), variant_of(content_type)
         if variant in variants:
             now = time.time()
             variants[variant] = msgspec.structs.replace(variants[variant], confirmed_at=now)
+            self._derived.clear()
 
     def records(self) -> Iterator[Blob]:
         """All of it, for the journal."""
@@ -186,6 +187,7 @@ class DocumentCache:
         self._resources.clear()
         variants = self._stored.setdefault(path, {})
         old, variants[variant] = variants.get(variant), document
+        self._derived.clear()
         if old is not None and old.gzipped == document.gzipped and old.etag == document.etag:
             return False
         outdated: list[str] = []
@@ -199,23 +201,47 @@ class DocumentCache:
         )
         return True
 
-    def _part(self, path: str) -> CachedDocument | None:
-        """What the aggregated document says that the one at this path would."""
-        root = next((root for root in ("/api", "/apis") if _is_below(path, root)), None)
-        if root is None:
+    async def drop_unnamed(self, root: str, *, before: float) -> None:
+        """What was known of group versions before that wall time, when discovery below `root` was
+        asked for, and which that answer contradicts: of a CRD that was deleted, or of a history
+        that upstream lost."""
+        document = self._discovery(root)
+        if document is None or document.confirmed_at < before:
+            return
+        contradicted = forms.contradicted(root, document, self._below(root), before=before)
+        for path in contradicted:
+            variants = self._stored.pop(path)
+            self._derived.clear()
+            self._resources.clear()
+            await self._journal.commit(*(_record(path, variant, None) for variant in variants))
+
+    def _discovery(self, root: str) -> CachedDocument | None:
+        """The newest of the forms that upstream sent: aggregated, where it aggregates."""
+        found = [one for it in AGGREGATED if (one := self.stored(root, it)) is not None]
+        return max(found, key=lambda one: one.since) if found else self.stored(root, JSON)
+
+    def _below(self, root: str) -> dict[str, CachedDocument]:
+        """The plain lists of groups and group versions, and their schemas, by their paths."""
+        found = {}
+        for path, variants in self._stored.items():
+            if path.startswith((f"{root}/", f"/openapi/v3{root}/")):
+                found[path] = max(variants.values(), key=lambda one: one.confirmed_at)
+        return found
+
+    def _derivations(self, root: str) -> forms.Derived | None:
+        """What follows from the aggregated document and newer lists of group versions."""
+        document = self._discovery(root)
+        if document is None or not forms.is_aggregated(document):
             return None
-        aggregated = [
-            one
-            for content_type in AGGREGATED
-            if (one := self.stored(root, content_type)) is not None
-        ]
-        if not aggregated:
-            return None
-        newest = max(aggregated, key=lambda one: one.since)
-        known = self._parts.get(root)
-        if known is None or known[0] is not newest:
-            known = self._parts[root] = (newest, _parts(root, newest))
-        return known[1].get(path)
+        known = self._derived.get(root)
+        if known is None:
+            lists = {
+                path: plain
+                for path, variants in self._stored.items()
+                if path.startswith(f"{root}/") and (plain := variants.get(JSON)) is not None
+            }
+            known = self._derived[root] = forms.derived(root, document, lists)
+        return known
 
 
 def _resources(document: CachedDocument) -> dict[str, _Resource]:
@@ -224,22 +250,6 @@ def _resources(document: CachedDocument) -> dict[str, _Resource]:
     except ValueError:
         return {}
     return {one.name: one for one in listed.resources}
-
-
-def _parts(root: str, aggregated: CachedDocument) -> dict[str, CachedDocument]:
-    try:
-        read = parts_of_core if root == "/api" else parts_of_groups
-        parts = read(aggregated.body())
-    except Malformed as error:
-        if sparing.allows("discovery", root):
-            logger.warning(
-                "upstream's discovery cannot be read", extra=fields(path=root, why=error)
-            )
-        return {}
-    return {
-        path: CachedDocument(JSON, "", _gzip(body), aggregated.since, aggregated.confirmed_at)
-        for path, body in parts.items()
-    }
 
 
 def _packed(body: bytes, known: bytes | None, is_gzipped: bool, is_json: bool) -> bytes | None:
@@ -256,11 +266,7 @@ def _packed(body: bytes, known: bytes | None, is_gzipped: bool, is_json: bool) -
         return None
     if known is not None and zlib.decompress(known, 16 + zlib.MAX_WBITS) == plain:
         return known
-    return body if is_gzipped else _gzip(plain)
-
-
-def _gzip(body: bytes) -> bytes:
-    return gzip.compress(body, mtime=0)
+    return body if is_gzipped else gzipped_of(plain)
 
 
 def _record(path: str, variant: str, document: CachedDocument | None) -> Blob:
@@ -277,33 +283,18 @@ def _is_below(path: str, root: str) -> bool:
     return path == root or path.startswith(f"{root}/")
 
 
-def _media(content_type: str) -> str:
-    return content_type.partition(";")[0].strip().lower()
-
-
-def _variant(content_type: str) -> str:
-    """A content type without what does not tell variants apart."""
-    parameters = _parameters(content_type)
-    return ";".join((_media(content_type), *(f"{name}={parameters[name]}" for name in parameters)))
-
-
-def _parameters(content_type: str) -> dict[str, str]:
-    given = dict(part.strip().partition("=")[::2] for part in content_type.split(";")[1:])
-    return {name: given[name] for name in _PARAMETERS if name in given}
-
-
 def _is_plain(document: CachedDocument) -> bool:
     """JSON that every client reads."""
-    return _variant(document.content_type) in (JSON, TEXT)
+    return document.variant in (JSON, TEXT)
 
 
 def _satisfies(content_type: str, clause: Clause) -> bool:
-    main, _, subtype = _media(content_type).partition("/")
-    wanted = {name: clause.parameters[name] for name in _PARAMETERS if name in clause.parameters}
+    main, _, subtype = media_of(content_type).partition("/")
+    wanted = {name: clause.parameters[name] for name in PARAMETERS if name in clause.parameters}
     # kube-openapi, handler3/handler.go: "@" is an older spelling of the same.
     of_clause = clause.subtype.replace("@v", ".v")
     return (
         clause.type in ("*", main)
         and of_clause in ("*", subtype)
-        and wanted == _parameters(content_type)
+        and wanted == parameters_of(content_type)
     )
