@@ -137,13 +137,13 @@ def test_r11_a_thin_link_stays_up_for_as_long_as_it_is_used(
             contents.edit("configmaps", "written", {"data": {"n": str(writes)}})
             time.sleep(WRITE_EACH)
         readers = [it for it, name in zip(watches[1:], WATCHED, strict=True) if name == WATCHED[0]]
-        for each in readers:
-            each.wait_for(lambda it: written(it)[-1:] == [str(writes)], timeout=ANSWER)
+        for reader in readers:
+            reader.wait_for(lambda it: written(it)[-1:] == [str(writes)], timeout=ANSWER)
         is_open = [it.is_open for it in watches]
     print(f"verdicts {up.answers}, gets {asked.answers}, lists {lists.answers}, {writes} writes")
     assert set(up.answers) <= {"200", "no answer"}
     assert set(asked.answers) == {"200"}
     assert set(lists.answers) == {f"{PODS} pods"}
     assert all(is_open)
-    for each in readers:
-        assert written(each) == [str(number) for number in range(1, writes + 1)]
+    for reader in readers:
+        assert written(reader) == [str(number) for number in range(1, writes + 1)]
