@@ -16,7 +16,7 @@ TELLERS = ("logger.info", "logger.warning", "logger.error", "level", "self._comp
 
 
 def _targets() -> set[str]:
-    return set(re.findall(r"^([a-z]+):", document("Makefile"), re.M))
+    return set(re.findall(r"^([a-z][a-z-]*):", document("Makefile"), re.M))
 
 
 def _config(*flags: str) -> Config:
