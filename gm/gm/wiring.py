@@ -19,6 +19,7 @@ from edge_sidecars.runtime.backoff import Backoff
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.runtime.process import VERSION
+from edge_sidecars.runtime.web.listener_metrics import figures
 from edge_sidecars.sedna_api.core.api_object import Document
 from edge_sidecars.sedna_api.core.kinds import KINDS, NODE_REPORT
 from gm.cache.indexes import AUTOSCALER, CHILD_KINDS, SELECTOR
@@ -234,6 +235,7 @@ class GlobalManager:
         report_queue = self.report_queue
         counts = self.informers.state_counts.counts()
         return GmStatus(
+            listeners=figures(),
             version=VERSION,
             mode=self.config.mode.value,
             uptime_seconds=boottime() - self._began,

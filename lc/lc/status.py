@@ -4,6 +4,7 @@ Metrics are computed at the scrape from the same status.
 """
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -82,6 +83,8 @@ class LcStatus(msgspec.Struct, frozen=True, rename="camel"):
     reports: ReportsStatus
     objects: tuple[ObjectStatus, ...]
     transfers: tuple[TransferStatus, ...]
+    # As `listener_metrics.figures` has them.
+    listeners: Sequence[Mapping[str, str | int]] = ()
 
 
 class LcCounters(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ import time
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.metrics import Metric
 from edge_sidecars.runtime.process import VERSION
+from edge_sidecars.runtime.web.listener_metrics import figures
 from lc.config.config import Config
 from lc.files.node_files import FileSources, HostFiles, MountedSecrets
 from lc.files.remote_files import Remote
@@ -68,6 +69,7 @@ class LocalController:
             store=self._store_status(),
             reports=self._reports(),
             objects=self._objects(),
+            listeners=figures(),
             transfers=tuple(
                 TransferStatus(each.url, each.done, each.size) for each in self._remote.transfers()
             ),

@@ -1,6 +1,7 @@
 """Each component as a process beside no API server at all, with each of its HTTP listeners."""
 
 import http.client
+import json
 import os
 import resource
 import subprocess
@@ -9,9 +10,10 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tools.harness.controlplane.access.certificates import Authority
 from tools.harness.controlplane.reservation import LOOPBACK, Reservation
 
 START_TIMEOUT = 30.0
@@ -31,13 +33,14 @@ current-context: c
 @dataclass(frozen=True)
 class Target:
     """`flags` with {port...} and {folder}; `flooded`, `main`: which port strangers come to, and
-    which one the main asks meanwhile."""
+    which one the main asks meanwhile. `figures`: which one has /status, "" for none."""
 
     module: str
     flags: tuple[str, ...]
     ports: tuple[str, ...]
     flooded: str
     main: str
+    figures: str = ""
 
 
 ELECTOR = Target(
@@ -63,6 +66,19 @@ RELAY = Target(
     ("api", "status"),
     "status",
     "status",
+    "status",
+)
+RELAY_OVER_TLS = Target(
+    "relay_sidecar",
+    (
+        *RELAY.flags,
+        "--tls-cert-file={folder}/serving.crt",
+        "--tls-private-key-file={folder}/serving.key",
+    ),
+    RELAY.ports,
+    "api",
+    "status",
+    "status",
 )
 GM = Target(
     "gm",
@@ -74,6 +90,7 @@ GM = Target(
     ("own", "streams", "sedna"),
     "own",
     "own",
+    "own",
 )
 LC = Target(
     "lc",
@@ -81,21 +98,32 @@ LC = Target(
     ("api",),
     "api",
     "api",
+    "api",
+)
+POOL_CONTROLLER = Target(
+    "pool_sidecar",
+    ("controller", "--kubeconfig={folder}/kubeconfig", "--listen=127.0.0.1:{own}"),
+    ("own",),
+    "own",
+    "own",
+    "own",
 )
 
 
 def listening(target: Target, flooded: str) -> Target:
-    return Target(target.module, target.flags, target.ports, flooded, target.main)
+    return replace(target, flooded=flooded)
 
 
 TARGETS: Mapping[str, Target] = {
     "elector, probes": ELECTOR,
     "relay, status": RELAY,
     "relay, API": listening(RELAY, "api"),
+    "relay, API over TLS": RELAY_OVER_TLS,
     "gm, own": GM,
     "gm, websocket": listening(GM, "sedna"),
     "gm, gRPC": listening(GM, "streams"),
     "lc": LC,
+    "pool controller": POOL_CONTROLLER,
 }
 
 
@@ -105,6 +133,20 @@ class Running:
     flooded: int
     main: int
     log: Path
+    figures: int | None
+
+    def refused(self) -> int | None:
+        """Of strangers at the flooded port, as /status has it; None where there is none."""
+        if self.figures is None:
+            return None
+        with closing(http.client.HTTPConnection(LOOPBACK, self.figures, timeout=5)) as connection:
+            connection.request("GET", "/status")
+            with connection.getresponse() as answer:
+                listeners = json.load(answer)["listeners"]
+        [of_port] = [it for it in listeners if it["listen"].endswith(f":{self.flooded}")]
+        assert of_port["unfinishedBytes"] <= of_port["maxUnfinishedBytes"]
+        assert of_port["connections"] <= of_port["maxConnections"]
+        return int(of_port["malformed"])
 
     @property
     def resident(self) -> float:
@@ -135,6 +177,7 @@ def running(target: Target) -> Iterator[Running]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "kubeconfig").write_text(KUBECONFIG, encoding="utf-8")
+        Authority(folder, "ca").issue_server("serving", hosts=[LOOPBACK])
         flags = [each.format(folder=folder, **ports) for each in target.flags]
         log = folder / "log"
         with (
@@ -147,7 +190,8 @@ def running(target: Target) -> Iterator[Running]:
         ):
             try:
                 resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
-                it = Running(process.pid, ports[target.flooded], ports[target.main], log)
+                figures = ports.get(target.figures)
+                it = Running(process.pid, ports[target.flooded], ports[target.main], log, figures)
                 deadline = time.monotonic() + START_TIMEOUT
                 while not it.is_live():
                     assert process.poll() is None, log.read_text(encoding="utf-8")

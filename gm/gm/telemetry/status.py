@@ -4,7 +4,7 @@ Owns names and shapes; values come in, times in seconds. Shows no object's conte
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -103,6 +103,8 @@ class GmStatus(_Status, frozen=True):
     nodes: Sequence[Connected]
     jobs: Sequence[StateCount]
     collections: Sequence[CollectionStatus]
+    # As `listener_metrics.figures` has them.
+    listeners: Sequence[Mapping[str, str | int]] = ()
 
     def document(self) -> dict[str, Any]:
         document: dict[str, Any] = _rounded(msgspec.to_builtins(self))

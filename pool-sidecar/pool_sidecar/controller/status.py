@@ -4,6 +4,7 @@ from typing import Any
 
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.process import VERSION
+from edge_sidecars.runtime.web.listener_metrics import figures
 from pool_sidecar.controller.controller import Controller
 from pool_sidecar.core.controller.pool_controller import PoolCount
 
@@ -14,6 +15,7 @@ def status(controller: Controller) -> dict[str, Any]:
     return {
         "version": VERSION,
         "uptimeSeconds": round(now - controller.began, 1),
+        "listeners": figures(),
         "isReady": not controller.lack,
         "lack": controller.lack or None,
         "leader": {

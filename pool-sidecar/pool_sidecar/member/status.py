@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.process import VERSION
+from edge_sidecars.runtime.web.listener_metrics import figures
 from pool_sidecar.core.lan_state import LanState
 from pool_sidecar.core.members import Directory
 from pool_sidecar.core.peers import STATE_VALID
@@ -57,6 +58,7 @@ def status(member: Member) -> Document:
     return {
         "version": VERSION,
         "uptimeSeconds": round(now - member.started_at, 3),
+        "listeners": figures(),
         "node": member.config.node,
         "pool": member.directory.pool,
         "isReady": not member.lack,

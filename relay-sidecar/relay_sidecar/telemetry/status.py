@@ -5,7 +5,7 @@ resources and selectors, and for what tokens are kept.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -257,6 +257,8 @@ class RelayStatus:
     endpoint_view: EndpointViewStatus | None = None
     # None: peers read nothing here.
     shared: Sequence[SharedStreamStatus] | None = None
+    # As `listener_metrics.figures` has them.
+    listeners: Sequence[Mapping[str, str | int]] = ()
 
     @property
     def objects(self) -> int:
@@ -280,6 +282,7 @@ class RelayStatus:
             "objects": self.objects,
             "maxObjects": self.max_objects,
             "memory": self.budget.document(),
+            "listeners": list(self.listeners),
             "watchers": self.watchers,
             "maxWatchers": self.max_watchers,
             "streams": [stream.document() for stream in self.streams],

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 from edge_sidecars.runtime.metrics import Metric
 from edge_sidecars.runtime.process import VERSION
+from edge_sidecars.runtime.web.listener_metrics import figures
 from relay_sidecar.config.config import Config
 from relay_sidecar.config.preload import Preload
 from relay_sidecar.streams.shared_streams import shared_stream
@@ -77,6 +78,7 @@ class RelayReport:
             tokens=self._tokens(),
             endpoint_view=None if self._endpoint_view is None else self._endpoint_view(),
             shared=self._shared(),
+            listeners=figures(),
         )
 
     @property

@@ -6,9 +6,30 @@ from edge_sidecars.runtime.metrics import Metric, counter, gauge
 from edge_sidecars.runtime.web.listener import LISTENERS, Listener
 
 
+def figures() -> list[dict[str, str | int]]:
+    """The same for people, in the field `listeners` of each /status."""
+    return [
+        {
+            "listen": str(it.bound),
+            "connections": it.taken,
+            "maxConnections": it.limit,
+            "refused": it.turned_away,
+            "unread": it.intake.unread,
+            "unfinishedBytes": it.intake.inflow.used,
+            "maxUnfinishedBytes": it.intake.inflow.limit,
+            "malformed": sum(it.intake.refused.values()),
+        }
+        for it in _open()
+    ]
+
+
+def _open() -> list[Listener]:
+    return sorted((it for it in LISTENERS if it.is_open), key=lambda it: str(it.bound))
+
+
 def measure() -> list[Metric]:
     """Each with the address that it listens on."""
-    found = sorted((it for it in LISTENERS if it.is_open), key=lambda it: str(it.bound))
+    found = _open()
 
     def of(value: Callable[[Listener], float]) -> list[tuple[str, float]]:
         return [(str(it.bound), float(value(it))) for it in found]

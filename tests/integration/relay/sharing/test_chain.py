@@ -73,7 +73,7 @@ def test_while_the_cloud_is_gone_what_only_the_upper_relay_keeps_is_had_through_
         assert lower.get(f"{path}/b").status == HTTPStatus.NOT_FOUND
         assert lower.get(contents.path("pods")).status == HTTPStatus.SERVICE_UNAVAILABLE
         refused = lower.post(path, {"metadata": {"name": "b"}})
-        assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
+        assert refused.status == HTTPStatus.SERVICE_UNAVAILABLE
         # Ages add up: what the lower one has learned is not younger for that.
         told = int(lower.get(path, {}).headers["Age"])
         chain.upper.kill()

@@ -86,7 +86,7 @@ def test_a_pool_sidecar_that_refuses_ends_or_garbles_everything_is_asked_ever_le
         servers = {name: stack.enter_context(RawServer(it)) for name, it in SERVERS.items()}
         asyncio.run(work(list(servers.values())))
         counts = {name: len(server.requests) for name, server in servers.items()}
-    assert all(3 <= it <= MOST for it in counts.values()), counts
+    assert all(1 <= it <= MOST for it in counts.values()), counts
 
 
 def test_lines_are_heard_with_the_token_of_now_and_a_silent_stream_is_left(tmp_path: Path) -> None:
