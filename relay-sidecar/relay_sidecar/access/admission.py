@@ -8,8 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from aiohttp import hdrs
+
 from edge_sidecars.apimachinery.request.request_info import RequestInfo
 from edge_sidecars.runtime.web.aiohttp_web import BaseRequest, RequestKey
+from relay_sidecar.core.upgrade_request import websocket_token
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,12 @@ class Access(Protocol):
         """What replaces the Authorization that the caller sent: without one, the
         relay's own credentials."""
         ...
+
+
+def token_of(request: BaseRequest) -> str | None:
+    """The token by which the request says who asks, None where there is none: of its Authorization,
+    or of a WebSocket's protocols. Raises `Refused` (401)."""
+    return bearer_token(request.headers.get(hdrs.AUTHORIZATION)) or websocket_token(request.headers)
 
 
 def bearer_token(header: str | None) -> str | None:

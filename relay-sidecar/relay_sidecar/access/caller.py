@@ -22,7 +22,7 @@ from edge_sidecars.kubeapi import ApiError, Forbidden, Unreachable
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger, sparing
 from edge_sidecars.runtime.web.aiohttp_web import BaseRequest
-from relay_sidecar.access.admission import Caller, bearer_token
+from relay_sidecar.access.admission import Caller, token_of
 from relay_sidecar.access.authorization_store import AuthorizationStore
 from relay_sidecar.core.access.authorizer import (
     Attributes,
@@ -81,7 +81,7 @@ class CallerAccess:
 
     async def admit(self, request: BaseRequest) -> Caller:
         """Whose the token is, `may` asks: what is passed on, upstream looks at itself."""
-        token = bearer_token(request.headers.get(hdrs.AUTHORIZATION))
+        token = token_of(request)
         if token is None:
             raise Refused(unauthorized())
         return Caller(token)

@@ -19,7 +19,8 @@ from edge_sidecars.apimachinery.status import Refused, Status, forbidden, unauth
 from edge_sidecars.kubeapi.credentials import WatchedFiles
 from edge_sidecars.runtime.cli.values import Address, BadInput, describe_failure
 from edge_sidecars.runtime.web.aiohttp_web import BaseRequest
-from relay_sidecar.access.admission import Caller, bearer_token
+from relay_sidecar.access.admission import Caller, bearer_token, token_of
+from relay_sidecar.core.upgrade_request import names_itself
 
 _EVERYBODY = Caller()
 
@@ -37,11 +38,11 @@ class OwnAccess:
         hosts = request.headers.getall(hdrs.HOST, [])
         if len(hosts) != 1 or not self._is_ours(hosts[0]):
             raise Refused(_foreign(f"the Host {', '.join(hosts) or 'that is missing'}"))
-        for origin in request.headers.getall(hdrs.ORIGIN, []):
-            if not _is_same_websocket(request, origin, hosts[0]):
-                raise Refused(_foreign(f"the Origin {origin}"))
+        origins = request.headers.getall(hdrs.ORIGIN, [])
+        if origins and not names_itself(request.headers):
+            raise Refused(_foreign(f"the Origin {', '.join(origins)}"))
         if self._token is not None:
-            given = bearer_token(request.headers.get(hdrs.AUTHORIZATION)) or ""
+            given = token_of(request) or ""
             if not hmac.compare_digest(given.encode(), self._token.get().encode()):
                 raise Refused(unauthorized())
         return _EVERYBODY
@@ -82,12 +83,6 @@ def _name(host: str) -> str:
     if name.startswith("[") and name.endswith("]"):
         return name[1:-1]
     return name.removesuffix(".")
-
-
-def _is_same_websocket(request: BaseRequest, origin: str, host: str) -> bool:
-    """The package websocket-client, and so the Python client's exec, names the server itself."""
-    is_websocket = request.headers.get(hdrs.UPGRADE, "").lower() == "websocket"
-    return is_websocket and origin in (f"http://{host}", f"https://{host}")
 
 
 def _foreign(what: str) -> Status:

@@ -9,7 +9,7 @@ more milliseconds the more watchers there are: the cost of a watcher is the writ
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,6 +19,7 @@ from edge_sidecars.apimachinery.scope import Predicate
 from edge_sidecars.apimachinery.selection.shards import EVERYTHING, ShardSelector
 from edge_sidecars.apimachinery.store import ObjectChange, transition
 from edge_sidecars.apimachinery.watch_events import EventType
+from relay_sidecar.streams.framing import Framing
 from relay_sidecar.telemetry.metrics import RelayCounters
 
 # Seconds that lines wait for company, for each watcher: one write costs some 10 µs, so that writing
@@ -90,7 +91,7 @@ class Watcher:
         "_transport",
         "allows_bookmarks",
         "ended",
-        "is_chunked",
+        "framing",
         "is_slow",
         "limit",
         "moved_at",
@@ -100,12 +101,12 @@ class Watcher:
         self,
         transport: asyncio.WriteTransport,
         *,
-        is_chunked: bool,
+        framing: Framing,
         allows_bookmarks: bool,
         limit: int,
     ) -> None:
         self._transport = transport
-        self.is_chunked = is_chunked
+        self.framing = framing
         self.allows_bookmarks = allows_bookmarks
         self.limit = limit
         self.is_slow = False
@@ -113,9 +114,9 @@ class Watcher:
         self.moved_at: int | None = None
         self.ended: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
 
-    def write(self, lines: bytes, frame: bytes) -> None:
-        """`frame` is `lines` as a chunk of HTTP/1.1's chunked coding. However long they are, they
-        do not end a watcher that has read what came before."""
+    def write(self, framed: bytes) -> None:
+        """Events in this watcher's framing. However long they are, they do not end a watcher that
+        has read what came before."""
         if self.ended.done():
             return
         if self._transport.is_closing():
@@ -125,7 +126,7 @@ class Watcher:
             self.is_slow = True
             self.end(None)
             return
-        self._transport.write(frame if self.is_chunked else lines)
+        self._transport.write(framed)
 
     def end(self, last_line: bytes | None) -> None:
         if not self.ended.done():
@@ -184,19 +185,14 @@ class Feed:
         if listeners:
             self.flush()
             line = self.view.bookmark(version, kind, api_version, ends_initial=False)
-            frame = framed(line)
-            for watcher in listeners:
-                watcher.write(line, frame)
+            _write_to(listeners, [line])
 
     def flush(self) -> None:
         pending = self._pending
         self._forget()
         if not pending:
             return
-        lines = b"".join(pending)
-        frame = framed(lines)
-        for watcher in self.watchers:
-            watcher.write(lines, frame)
+        _write_to(self.watchers, pending)
         self._counters.events_sent += len(pending) * len(self.watchers)
 
     def end(self, last_line: bytes | None) -> None:
@@ -223,6 +219,11 @@ class Feed:
             self._flush = None
 
 
-def framed(lines: bytes) -> bytes:
-    """One chunk of HTTP/1.1's chunked coding (RFC 9112, 7.1)."""
-    return b"%x\r\n%s\r\n" % (len(lines), lines)
+def _write_to(watchers: Iterable[Watcher], events: Sequence[bytes]) -> None:
+    """In each of their framings once."""
+    framed: dict[Framing, bytes] = {}
+    for watcher in watchers:
+        data = framed.get(watcher.framing)
+        if data is None:
+            data = framed[watcher.framing] = watcher.framing(events)
+        watcher.write(data)

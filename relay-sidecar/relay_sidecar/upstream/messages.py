@@ -16,6 +16,7 @@ from typing import Final
 from aiohttp import hdrs
 from aiohttp.web_protocol import RequestPayloadError
 from multidict import CIMultiDict, CIMultiDictProxy, MultiMapping
+from yarl import URL
 
 from edge_sidecars.apimachinery.request.accept import is_gzip, takes_gzip
 from edge_sidecars.apimachinery.status import Refused, Status, bad_request
@@ -23,6 +24,12 @@ from edge_sidecars.kubeapi import Response, TooLong
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.connections import Connection
 from relay_sidecar.core.pieces import Pieces
+from relay_sidecar.core.upgrade_request import (
+    asks_for_upgrade,
+    connection_options,
+    drop_websocket_token,
+    names_itself,
+)
 from relay_sidecar.upstream.streaming import LONG, PIECE, Inflation, send_long
 
 HOP_BY_HOP = frozenset(
@@ -38,13 +45,8 @@ HOP_BY_HOP = frozenset(
         "upgrade",
     }
 )
-# A browser's way to send a token: k8s.io/apiserver, pkg/authentication/request/websocket.
-_TOKEN_PROTOCOL = "base64url.bearer.authorization.k8s.io."
-_PROTOCOLS = "Sec-WebSocket-Protocol"
 # What the next server must not hear: to whom we speak, we say ourselves.
 _OURS = (hdrs.HOST, hdrs.AUTHORIZATION, hdrs.EXPECT)
-# Of RFC 9110, 7.8 and RFC 7540, 3.2: HTTP itself, another version of it or over TLS.
-VERSIONS_OF_HTTP: Final = ("h2", "http/", "tls/")
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -62,16 +64,23 @@ class ClientRequest:
     changes_nothing: bool = False
 
 
-def headers_upstream(request: web.BaseRequest, ours: Mapping[str, str]) -> CIMultiDict[str]:
-    """Those of the client's request that go on; `ours` say who asks."""
+def headers_upstream(
+    request: web.BaseRequest, ours: Mapping[str, str], *, upgrades_at: str | None = None
+) -> CIMultiDict[str]:
+    """Those of the client's request that go on; `ours` say who asks. `upgrades_at`: the URL of the
+    server whose answer may be in the protocol that the client asks for."""
     headers = end_to_end(request.headers)
     for name in _OURS:
         headers.popall(name, None)
     headers.update(ours)
-    if asks_for_upgrade(request.headers):
-        drop_websocket_token(headers)
+    drop_websocket_token(headers)
+    if upgrades_at is not None and asks_for_upgrade(request.headers):
         headers[hdrs.CONNECTION] = "Upgrade"
         headers.extend((hdrs.UPGRADE, each) for each in request.headers.getall(hdrs.UPGRADE))
+        if names_itself(request.headers):
+            # The server is another one there; a relay would refuse the Origin of any other.
+            url = URL(upgrades_at)
+            headers[hdrs.ORIGIN] = f"{url.scheme}://{url.host_port_subcomponent}"
     return headers
 
 
@@ -81,35 +90,6 @@ def end_to_end(headers: MultiMapping[str]) -> CIMultiDict[str]:
     return CIMultiDict(
         (name, value) for name, value in headers.items() if name.lower() not in dropped
     )
-
-
-def asks_for_upgrade(headers: MultiMapping[str]) -> bool:
-    """Whether the request needs another protocol; one that HTTP itself could go on in is an offer
-    that a server need not take: Java's HttpClient makes it with each request."""
-    if "upgrade" not in connection_options(headers):
-        return False
-    wanted = {
-        protocol.strip().lower()
-        for line in headers.getall("Upgrade", [])
-        for protocol in line.split(",")
-    }
-    return any(it and not it.startswith(VERSIONS_OF_HTTP) for it in wanted)
-
-
-def connection_options(headers: MultiMapping[str]) -> frozenset[str]:
-    """What the header Connection names, in lower case."""
-    lines = headers.getall("Connection", [])
-    return frozenset(option.strip().lower() for line in lines for option in line.split(","))
-
-
-def drop_websocket_token(headers: CIMultiDict[str]) -> None:
-    """The token that a browser hides among the protocols: a credential of the caller's."""
-    lines = headers.popall(_PROTOCOLS, [])
-    for line in lines:
-        protocols = [each.strip() for each in line.split(",")]
-        kept = [each for each in protocols if not each.startswith(_TOKEN_PROTOCOL)]
-        if kept:
-            headers.add(_PROTOCOLS, ", ".join(kept))
 
 
 class Upload:

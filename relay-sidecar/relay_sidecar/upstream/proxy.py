@@ -35,6 +35,7 @@ from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER, Caller
 from relay_sidecar.core.link import LinkEvidence, is_of_api_server
 from relay_sidecar.core.sharding.target import upstream_target
+from relay_sidecar.core.upgrade_request import asks_for_upgrade
 from relay_sidecar.upstream import tunnel
 from relay_sidecar.upstream.failures import (
     broken_off,
@@ -46,7 +47,6 @@ from relay_sidecar.upstream.messages import (
     BufferedResponse,
     ClientRequest,
     Upload,
-    asks_for_upgrade,
     end_to_end,
     headers_upstream,
     upload_of,
@@ -213,8 +213,8 @@ class Proxy:
     async def _in_shards(
         self, request: web.BaseRequest, shards: ShardSelector, target: str
     ) -> web.StreamResponse:
-        check_shardable(request)
         if RequestInfo.parse(request.method, request.raw_path).verb == "watch":
+            check_shardable(request)
             return await self._as_it_comes(request, None, shards, target)
         fetched = await self.fetch(ClientRequest(request, None, None, target))
         return await (await list_in_shards(fetched, request, shards)).send(request)
@@ -228,7 +228,8 @@ class Proxy:
     ) -> web.StreamResponse:
         """Raises `Unreachable` where nothing was answered."""
         response: web.StreamResponse | None = None
-        headers = headers_upstream(request, self._access.headers_for_upstream(request[CALLER]))
+        ours = self._access.headers_for_upstream(request[CALLER])
+        headers = headers_upstream(request, ours, upgrades_at=self._transport.url)
         asked = ClientRequest(request, None, None, target)
         if not shards.is_everything:
             headers[hdrs.ACCEPT_ENCODING] = "identity"

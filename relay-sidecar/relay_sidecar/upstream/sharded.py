@@ -22,7 +22,8 @@ from edge_sidecars.kubeapi import Response, Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.core.sharding import json_filter, protobuf_filter
 from relay_sidecar.core.sharding.target import INCLUDE_OBJECT, NO_OBJECT
-from relay_sidecar.upstream.messages import BufferedResponse, asks_for_upgrade
+from relay_sidecar.core.upgrade_request import asks_for_websocket
+from relay_sidecar.upstream.messages import BufferedResponse
 from relay_sidecar.upstream.streaming import LONG
 
 JSON: Final = "application/json"
@@ -69,8 +70,8 @@ def _reduced(
 
 
 def check_shardable(request: web.BaseRequest) -> None:
-    """Raises `Refused` where the answer could not be reduced."""
-    if asks_for_upgrade(request.headers):
+    """Raises `Refused` where the events could not be reduced."""
+    if asks_for_websocket(request.headers):
         raise Refused(bad_request("shardSelector is not applied to a watch over a WebSocket"))
 
 

@@ -28,7 +28,7 @@ from relay_sidecar.access.admission import CALLER, Access
 from relay_sidecar.core.endpoint_view.view_version import FIRST_OF_VIEW
 from relay_sidecar.core.link import SERVER
 from relay_sidecar.upstream.documents.documents import DocumentCache
-from relay_sidecar.upstream.messages import ClientRequest, asks_for_upgrade
+from relay_sidecar.upstream.messages import ClientRequest
 from relay_sidecar.upstream.proxy import IS_PASSED_ON
 from relay_sidecar.web.discovery import Discovery
 from relay_sidecar.web.reads.reads import Reads
@@ -111,7 +111,7 @@ class Api:
             return await self._upstream.forward(request)
         if self._tokens is not None and self._tokens.takes(request, info):
             return await self._tokens.answer(request, info)
-        if info.verb in WRITES and changes_object(info, request.headers):
+        if info.verb in WRITES and changes_object(info):
             return await self._write(request, info)
         if not is_kept(info, request.headers):
             return await self._forward(request, info)
@@ -208,21 +208,21 @@ def shards_of(info: RequestInfo) -> ShardSelector:
     return EVERYTHING
 
 
-def changes_object(info: RequestInfo, headers: MultiMapping[str]) -> bool:
+def changes_object(info: RequestInfo) -> bool:
     """Whether this write changes an object that may be kept here, whatever it is answered with."""
     return (
         info.is_canonical
         and info.resource.group not in NEVER_KEPT
         and info.subresource in WRITTEN_SUBRESOURCES
-        and not asks_for_upgrade(headers)
     )
 
 
 def is_learned_from(info: RequestInfo, headers: MultiMapping[str]) -> bool:
+    """An upgrade that it asks for is no matter: a watch is served over a WebSocket as well, and of
+    the others kube-apiserver takes no notice of it either."""
     return (
         info.is_canonical
         and info.resource.group not in NEVER_KEPT
         and info.subresource in ("", "status")
-        and not asks_for_upgrade(headers)
         and not any(name.lower().startswith("impersonate-") for name in headers)
     )

@@ -77,7 +77,7 @@ class EndpointViewApi:
         if info.method != "GET" or not info.is_canonical or info.subresource:
             raise Refused(read_only(request.method))
         if not is_kept(info, request.headers):
-            why = "the endpoint view neither impersonates nor upgrades"
+            why = "the endpoint view does not impersonate"
             raise Refused(forbidden(info.resource.plural, group=info.resource.group, why=why))
         read = ClientRead(request, info, representation(request.headers.get("Accept", "")))
         if not takes_whole(read.wanted):

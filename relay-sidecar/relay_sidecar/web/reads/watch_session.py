@@ -15,16 +15,13 @@ from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.core.pieces import PART
 from relay_sidecar.streams.fanout import StreamView, Watcher
 from relay_sidecar.streams.stream import Stream
+from relay_sidecar.web.reads.event_writer import FAREWELL, event_writer
 from relay_sidecar.web.reads.freshness import Freshness
-from relay_sidecar.web.responses import JSON
-
-# Seconds for the last bytes of a watch; a client that reads nothing for so long is cut off.
-FAREWELL = 5.0
 
 
 class WatchSession:
     """One watch, from its first byte to its last; `stands_in` for one of upstream, which was asked
-    and did not answer."""
+    and did not answer. Raises `Refused` where its client asks for a WebSocket that cannot be."""
 
     def __init__(
         self,
@@ -37,7 +34,8 @@ class WatchSession:
         stands_in: bool = False,
     ) -> None:
         self._stands_in = stands_in
-        self.response = web.StreamResponse(headers=JSON)
+        self._writer = event_writer(request)
+        self.response = self._writer.response
         self._request = request
         self._stream = stream
         self._see = see
@@ -56,11 +54,7 @@ class WatchSession:
         if self.tells_state:
             age = self._freshness.age(self._stream, since=since, stands_in=self._stands_in)
             self.response.headers.update(age)
-        if self._request.version >= (1, 1):
-            self.response.enable_chunked_encoding()
-        else:
-            self.response.force_close()
-        await self.response.prepare(self._request)
+        await self._writer.begin()
 
     async def tell_state(self) -> None:
         """The objects that there are, where the client asked for them."""
@@ -73,8 +67,8 @@ class WatchSession:
         self._freshness.handed_out(stream.scope.resource, self._position, stream.scope)
         await self._write(view.added(item) for item in items if view.shows(item))
         if self._options.send_initial_events and self._options.allow_bookmarks:
-            await self.response.write(
-                view.bookmark(self._position, stream.kind, stream.api_version, ends_initial=True)
+            await self._writer.write(
+                [view.bookmark(self._position, stream.kind, stream.api_version, ends_initial=True)]
             )
 
     async def catch_up(self, timeout: float) -> bool:
@@ -117,7 +111,7 @@ class WatchSession:
                 return True
             self._watcher = Watcher(
                 transport,
-                is_chunked=self._request.version >= (1, 1),
+                framing=self._writer.framing,
                 allows_bookmarks=self._options.allow_bookmarks,
                 limit=self._freshness.settings.watch_buffer,
             )
@@ -170,8 +164,8 @@ class WatchSession:
         try:
             async with asyncio.timeout(FAREWELL):
                 if last_line is not None:
-                    await self.response.write(last_line)
-                await self.response.write_eof()
+                    await self._writer.write([last_line])
+                await self._writer.end()
         except TimeoutError:
             transport.abort()
 
@@ -187,10 +181,10 @@ class WatchSession:
             part.append(line)
             size += len(line)
             if size > PART:
-                await self.response.write(b"".join(part))
+                await self._writer.write(part)
                 part, size = [], 0
         if part:
-            await self.response.write(b"".join(part))
+            await self._writer.write(part)
 
 
 def _patience(timeout: float) -> float | None:

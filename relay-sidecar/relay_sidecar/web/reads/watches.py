@@ -19,6 +19,7 @@ from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.streams.readiness import NotCached, StreamDenied, UpstreamFailing, opened, ready
 from relay_sidecar.streams.stream import Stream
+from relay_sidecar.web.reads.event_writer import is_over_websocket, told
 from relay_sidecar.web.reads.freshness import VERSION_WAIT, Freshness
 from relay_sidecar.web.reads.pushdown import ShardPushdown
 from relay_sidecar.web.reads.selection import (
@@ -65,6 +66,19 @@ class Watches:
         self._learning: dict[ListScope, asyncio.Task[None]] = {}
 
     async def answer(
+        self, read: ClientRead, options: ListOptions, permit: Permit
+    ) -> web.StreamResponse:
+        """Raises `Refused`, but over a WebSocket that is told of what is gone, as kube-apiserver
+        tells it of each watch."""
+        try:
+            return await self._answer(read, options, permit)
+        except Refused as refused:
+            is_gone = refused.status.code == HTTPStatus.GONE
+            if not is_gone or not is_over_websocket(read.request):
+                raise
+            return await told(read.request, refused.status)
+
+    async def _answer(
         self, read: ClientRead, options: ListOptions, permit: Permit
     ) -> web.StreamResponse:
         request, wanted = read.request, read.wanted

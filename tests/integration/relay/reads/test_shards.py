@@ -19,6 +19,7 @@ from tools.harness.controlplane.fixtures import require_program
 from tools.harness.pods.observers.observer import wait_for
 from tools.harness.pods.relay import RelayProcess
 from tools.harness.pods.wire.caller import Caller, Parameters, Reply, Watching
+from tools.harness.pods.wire.websocket_watch import WebSocketWatching
 from tools.harness.relay_objects import Contents, Widgets, collection
 
 UID, NAMESPACE = "object.metadata.uid", "object.metadata.namespace"
@@ -340,10 +341,24 @@ def test_r3_what_cannot_be_selected_is_refused(caller: Caller, world: World) -> 
     path = world.contents.path("configmaps")
     asked: Parameters = {"shardSelector": HALVES[0]}
     assert caller.get(path, asked, accept="application/yaml").status == HTTPStatus.NOT_ACCEPTABLE
-    upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+    upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Accept": TABLE}
     refused = caller.ask(path, {**asked, "watch": "true"}, headers=upgrade)
     assert refused.status == HTTPStatus.BAD_REQUEST
     assert "WebSocket" in refused.json()["message"]
+
+
+def test_r3_a_watch_over_a_websocket_is_of_its_shard(caller: Caller, world: World) -> None:
+    path = world.contents.path("configmaps")
+    asked: Parameters = {
+        "sendInitialEvents": "true",
+        "resourceVersionMatch": "NotOlderThan",
+        "allowWatchBookmarks": "true",
+        "shardSelector": HALVES[1],
+        "timeoutSeconds": 60,
+    }
+    with WebSocketWatching(caller, path, asked) as watching:
+        watching.wait_initial_end()
+        assert {it.name for it in watching.events()} == world.chosen("configmaps", HALVES[1])
 
 
 def test_r3_a_deprecated_watch_is_of_its_shard(caller: Caller, world: World) -> None:

@@ -21,6 +21,7 @@ from relay_sidecar.pool.hub_reads import HubReads
 from relay_sidecar.pool.own_rights import OwnRights
 from relay_sidecar.pool.peer_states import PeerStates
 from relay_sidecar.streams.fanout import StreamView, Watcher
+from relay_sidecar.streams.framing import as_lines
 from relay_sidecar.streams.streams import Limits, Streams
 from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.upstream.link_probe import LinkProbe
@@ -107,7 +108,7 @@ class Scene:
         self.states = PeerStates(declared, sources, self.peers, self.streams, link, rights)
 
     def watch(self) -> None:
-        watcher = Watcher(Wire(), is_chunked=False, allows_bookmarks=False, limit=1 << 20)
+        watcher = Watcher(Wire(), framing=as_lines, allows_bookmarks=False, limit=1 << 20)
         self.stream.feed(StreamView()).join(watcher)
 
 

@@ -13,6 +13,7 @@ from edge_sidecars.apimachinery.store import Collection, fingerprint_of
 from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.core.stream.commands import ListEvidence
 from relay_sidecar.streams.fanout import StreamView, Watcher
+from relay_sidecar.streams.framing import as_lines
 from relay_sidecar.streams.stream import MAX_BODIES, Stream
 from relay_sidecar.telemetry.metrics import RelayCounters
 from tests.unit.relay.streams.samples import bookmark, event, item
@@ -98,7 +99,7 @@ def test_what_watchers_are_told_is_the_floor_for_other_streams() -> None:
         watched.on_shown = lambda version, _: told.append(version)
         watched.apply([event("ADDED", "b", 50)])
         assert told == [], "nobody watches"
-        watcher = Watcher(transport, is_chunked=False, allows_bookmarks=True, limit=1000)
+        watcher = Watcher(transport, framing=as_lines, allows_bookmarks=True, limit=1000)
         watched.feed(StreamView()).join(watcher)
         watched.apply([event("ADDED", "c", 60), event("ADDED", "d", 61)])
         watched.apply([bookmark(70)])

@@ -14,6 +14,7 @@ from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import EventsApplied, Record
 from relay_sidecar.streams.fanout import StreamView, Watcher
+from relay_sidecar.streams.framing import as_lines
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Limits, Streams
 from relay_sidecar.streams.sweep import Sweep
@@ -219,7 +220,7 @@ def test_narrow_watches_move_only_to_a_stream_that_has_been_watched_whole_for_lo
 
     def watch(stream: Stream) -> Watcher:
         transport = asyncio.WriteTransport()
-        watcher = Watcher(transport, is_chunked=False, allows_bookmarks=False, limit=1000)
+        watcher = Watcher(transport, framing=as_lines, allows_bookmarks=False, limit=1000)
         stream.feed(StreamView()).join(watcher)
         return watcher
 

@@ -96,8 +96,9 @@ class Caller:
         context: ssl.SSLContext | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
+        self.url = url
+        self.context = context
         self._parts = urlsplit(url)
-        self._context = context
         self._headers = {"Accept": "application/json", "User-Agent": "caller", **(headers or {})}
 
     def ask(
@@ -115,7 +116,7 @@ class Caller:
         kind = {"Content-Type": "application/json"} if isinstance(body, dict) else {}
         answer = exchange(
             self.open(timeout),
-            _target(path, query),
+            target_of(path, query),
             method=method,
             body=content,
             headers={**self._headers, **kind, **(headers or {})},
@@ -146,7 +147,7 @@ class Caller:
         self, path: str, query: Query = (), *, headers: Mapping[str, str] | None = None
     ) -> Watching:
         """A watch that has begun; `watch=true` is added."""
-        return Watching(self, _target(path, [*_pairs(query), ("watch", "true")]), headers or {})
+        return Watching(self, target_of(path, query, watch="true"), headers or {})
 
     @contextlib.contextmanager
     def connected(self, timeout: float = TIMEOUT) -> Iterator[http.client.HTTPConnection]:
@@ -157,9 +158,9 @@ class Caller:
     def open(self, timeout: float | None) -> http.client.HTTPConnection:
         """A connection that the caller closes."""
         host, port = self._parts.hostname or "", self._parts.port
-        if self._context is None:
+        if self.context is None:
             return http.client.HTTPConnection(host, port, timeout=timeout)
-        return http.client.HTTPSConnection(host, port, timeout=timeout, context=self._context)
+        return http.client.HTTPSConnection(host, port, timeout=timeout, context=self.context)
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -288,6 +289,6 @@ def _pairs(query: Query) -> list[tuple[str, str | int]]:
     return list(query.items()) if isinstance(query, Mapping) else list(query)
 
 
-def _target(path: str, query: Query) -> str:
-    pairs = _pairs(query)
+def target_of(path: str, query: Query, **more: str) -> str:
+    pairs = [*_pairs(query), *more.items()]
     return f"{path}?{urlencode(pairs)}" if pairs else path
