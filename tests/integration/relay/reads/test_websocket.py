@@ -96,7 +96,8 @@ def test_r2_watches_over_websockets_and_others_share_one_stream(
                 contents.configmap(f"s{size}", filler="x" * size)
             for each in many:
                 each.wait_told(("ADDED", "s0"), ("ADDED", "s1000"), ("ADDED", "s70000"))
-                assert [it.object for it in each.seen] == [it.object for it in many[-1].seen]
+            objects = [it.object for it in many[-1].seen]
+            assert all([it.object for it in each.seen] == objects for each in many)
             [stream] = [it for it in place.relay.status()["streams"] if it["watchers"]]
             assert (stream["resource"], stream["watchers"]) == ("configmaps.v1.", 40)
             relayed = of_relays(control_plane, contents.namespace)
