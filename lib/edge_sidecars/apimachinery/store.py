@@ -125,6 +125,13 @@ class Collection:
         found.reverse()
         return found
 
+    def forget_up_to(self, version: int) -> int:
+        """Takes the changes up to `version` out of the window; how many bytes these were."""
+        before = self._held_bytes
+        while self._window and self._window[0].version <= version:
+            self._forget_oldest()
+        return before - self._held_bytes
+
     def _change(self, event: Event) -> ObjectChange | None:
         assert event.item is not None
         previous = self._objects.get(event.item.key)
@@ -158,9 +165,12 @@ class Collection:
         while self._window and (
             len(self._window) > self._window_events or self._held_bytes > self._window_bytes
         ):
-            oldest = self._window.popleft()
-            self._held_bytes -= _held(oldest)
-            self.window_start = oldest.version
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        oldest = self._window.popleft()
+        self._held_bytes -= _held(oldest)
+        self.window_start = oldest.version
 
 
 def fingerprint_of(items: Iterable[Item]) -> int:

@@ -23,6 +23,7 @@ from relay_sidecar.journal.records import Record, Saved
 from relay_sidecar.journal.rows import (
     SCHEMA,
     SCHEMA_VERSION,
+    Room,
     load,
     read_stream_rows,
     surplus,
@@ -112,18 +113,18 @@ class JournalDatabase:
         note = self._database.note
         return f"{note}, everything begins anew" if note else None
 
-    def read(self, seen_budget: int) -> Saved:
+    def read(self, room: Room) -> Saved:
         """What is there; nothing, where it had to be set aside. What there is no room for is
         deleted. Raises the `FAILURES`."""
         try:
             with self._database.translated():
-                saved = load(self._database.connection, seen_budget)
-                too_much = surplus(self._database.connection, seen_budget)
+                saved = load(self._database.connection, room)
+                streams, seen = surplus(self._database.connection, room)
         except Damaged as error:
             self.renew(str(error))
-            saved, too_much = Saved(), ()
-        if too_much:
-            self.write(lambda tables: tables.drop_seen(too_much))
+            saved, streams, seen = Saved(), (), ()
+        if streams or seen:
+            self.write(lambda tables: tables.drop(streams, seen))
         return Saved(saved.streams, saved.seen, saved.kept, self.note)
 
     def holds_something(self) -> bool:
@@ -187,17 +188,17 @@ class JournalDatabase:
             self._tables.written = 0
 
 
-def read_only(directory: Path, seen_budget: int) -> Saved | None:
+def read_only(directory: Path, room: Room) -> Saved | None:
     """What is on a disk that cannot be written to; None for nothing. Raises the `FAILURES`."""
     with opened_read_only(directory / NAME, LAYOUT) as connection:
-        return None if connection is None else load(connection, seen_budget)
+        return None if connection is None else load(connection, room)
 
 
 class JournalWriter:
-    """`seen_budget`: bytes of seen objects that are read at most."""
+    """`room`: for what is read."""
 
-    def __init__(self, directory: Path, *, seen_budget: int, overwrites: bool = False) -> None:
-        self._seen_budget = seen_budget
+    def __init__(self, directory: Path, *, room: Room, overwrites: bool = False) -> None:
+        self._room = room
         self._layout = OVERWRITING if overwrites else LAYOUT
         self.steps = StepCounter()
         self._directory = directory
@@ -222,9 +223,9 @@ class JournalWriter:
         def attempt() -> None:
             nonlocal saved
             if self._database is not None:
-                saved = self._database.read(self._seen_budget)
+                saved = self._database.read(self._room)
                 self._was_read = True
-            elif (found := read_only(self._directory, self._seen_budget)) is not None:
+            elif (found := read_only(self._directory, self._room)) is not None:
                 saved = found
                 self._was_read = True
 

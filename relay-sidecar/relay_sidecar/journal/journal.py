@@ -25,6 +25,7 @@ from edge_sidecars.walstore.disk_thread import Commit, DiskThread, GroupCommit
 from edge_sidecars.walstore.files import DirectoryInUse
 from relay_sidecar.journal.database import DiskState, JournalWriter
 from relay_sidecar.journal.records import OfStream, Record, Saved
+from relay_sidecar.journal.rows import Room
 
 # Seconds without any progress of the thread, from which on no caller waits for it. Several looks,
 # so that a process that was stopped for a while is not taken for a disk that hangs.
@@ -35,9 +36,6 @@ FIRST_RETRY = 1.0
 LAST_RETRY = 60.0
 # Seconds for the last checkpoint; a pod's grace period is 30 by default.
 CLOSE_TIMEOUT = 5.0
-
-# Bytes of seen objects that a directory is read for where its owner does not say.
-SEEN_BUDGET = 64 * 1024 * 1024
 
 # In memory only, whichever component gives them to the journal.
 _SECRETS = ("", "secrets")
@@ -56,7 +54,7 @@ class Journal:
     """`failure`: why the disk does not follow, None where it does."""
 
     def __init__(
-        self, directory: Path | None, *, overwrites: bool = False, seen_budget: int = SEEN_BUDGET
+        self, directory: Path | None, *, overwrites: bool = False, room: Room | None = None
     ) -> None:
         """Made by `open`; with None also without it."""
         self.failure: str | None = None
@@ -70,7 +68,7 @@ class Journal:
         if directory is not None:
             self._directory = directory
             self._loop = asyncio.get_running_loop()
-            self._writer = JournalWriter(directory, seen_budget=seen_budget, overwrites=overwrites)
+            self._writer = JournalWriter(directory, room=room or Room(), overwrites=overwrites)
             self._thread = DiskThread(
                 "relay-journal",
                 failures=(DirectoryInUse,),
@@ -82,7 +80,7 @@ class Journal:
 
     @classmethod
     async def open(
-        cls, directory: Path | None, *, overwrites: bool = False, seen_budget: int = SEEN_BUDGET
+        cls, directory: Path | None, *, overwrites: bool = False, room: Room | None = None
     ) -> Self:
         """None: keeps nothing. A directory that cannot be used is a `failure`, to be retried.
         `overwrites`: what is deleted is overwritten in the file. `seen_budget`: bytes of seen
@@ -91,7 +89,7 @@ class Journal:
         Raises `DirectoryInUse`.
         """
         async with AsyncExitStack() as stack:
-            journal = cls(directory, overwrites=overwrites, seen_budget=seen_budget)
+            journal = cls(directory, overwrites=overwrites, room=room)
             stack.push_async_callback(journal.close)
             if journal._thread is not None:
                 journal._follow(await journal._thread.run(journal._writer.open))

@@ -34,6 +34,9 @@ from relay_sidecar.journal.tables import (
 # Of these tables; a release that changes them counts on.
 SCHEMA_VERSION = 1
 
+# Bytes of an object in memory besides its own (as in `streams/seen_objects.py`).
+OBJECT_OVERHEAD = 600
+
 SCHEMA = """
 CREATE TABLE stream (
   id INTEGER PRIMARY KEY,
@@ -112,27 +115,54 @@ def read_stream_rows(connection: sqlite3.Connection) -> dict[ListScope, StreamRo
     }
 
 
-def load(connection: sqlite3.Connection, seen_budget: int) -> Saved:
-    """Everything, but of the seen objects no more than so many bytes: those of the node before
-    those of others, the newest first. Raises `Damaged`."""
+class Room(Struct, frozen=True):
+    """Bytes that are read at most, of streams and of seen objects."""
+
+    streams: int = 1 << 62
+    seen: int = 64 * 1024 * 1024
+
+
+def load(connection: sqlite3.Connection, room: Room) -> Saved:
+    """Everything that there is room for: of the streams, those that were read last; of the seen
+    objects those of the node before those of others, the newest first. Raises `Damaged`."""
     # The indexes too: with a wrong one, a later write would go astray.
     found = verdict(connection, "integrity_check")
     if found is not None:
         raise Damaged(" ".join(found.split()))
     return Saved(
-        streams=_load_streams(connection),
-        seen=_load_seen(connection, seen_budget),
+        streams=_load_streams(connection, room.streams),
+        seen=_load_seen(connection, room.seen),
         kept=_load_kept(connection),
     )
 
 
-def surplus(connection: sqlite3.Connection, budget: int) -> Sequence[int]:
-    """Ids of the seen objects that `load` leaves out."""
-    return array("q", (number for number, size in _sizes(connection) if size > budget))
+def surplus(connection: sqlite3.Connection, room: Room) -> tuple[Sequence[int], Sequence[int]]:
+    """Ids of the streams and of the seen objects that `load` leaves out."""
+    seen = array("q", (number for number, size in _sizes(connection) if size > room.seen))
+    return array("q", _too_much(connection, room.streams)), seen
 
 
-def _load_streams(connection: sqlite3.Connection) -> list[SavedStream]:
-    contents = _load_objects(connection)
+def _too_much(connection: sqlite3.Connection, budget: int) -> set[int]:
+    """Of streams that were read as long ago, a smaller one may have room where a bigger one has
+    none."""
+    rows = connection.execute(
+        "SELECT stream.id, used_at, count(object.id), total(length(raw)) FROM stream"
+        " LEFT JOIN object ON object.stream = stream.id GROUP BY stream.id"
+        " ORDER BY used_at DESC, 4, stream.id"
+    )
+    used, left_out = 0, set[int]()
+    for number, _, objects, size in rows.fetchall():
+        needed = int(size) + objects * OBJECT_OVERHEAD
+        if used + needed > budget:
+            left_out.add(number)
+        else:
+            used += needed
+    return left_out
+
+
+def _load_streams(connection: sqlite3.Connection, budget: int) -> list[SavedStream]:
+    left_out = _too_much(connection, budget)
+    contents = _load_objects(connection, left_out)
     streams = []
     rows = connection.execute(
         "SELECT id, scope, kind, api_version, cursor, confirmed_at, used_at, digest, objects,"
@@ -140,7 +170,7 @@ def _load_streams(connection: sqlite3.Connection) -> list[SavedStream]:
     )
     for number, scope, kind, api_version, cursor, confirmed_at, used_at, *sums in rows.fetchall():
         content = contents.pop(number, None) or _Content([])
-        if scope.startswith(ARRIVING):
+        if scope.startswith(ARRIVING) or number in left_out:
             continue
         digest = stream_digest(stream_seal(scope, kind, api_version), cursor, confirmed_at)
         if sums != [digest, len(content.items), content.digest]:
@@ -155,11 +185,12 @@ def _load_streams(connection: sqlite3.Connection) -> list[SavedStream]:
     return streams
 
 
-def _load_objects(connection: sqlite3.Connection) -> dict[int, _Content]:
+def _load_objects(connection: sqlite3.Connection, left_out: set[int]) -> dict[int, _Content]:
     """By the stream's id."""
     contents: defaultdict[int, _Content] = defaultdict(lambda: _Content([]))
     for stream, namespace, name, version, digest, raw in connection.execute(
         "SELECT stream, namespace, name, version, digest, raw FROM object"
+        f" WHERE stream NOT IN ({','.join(map(str, left_out))})"
     ):
         item = _item(namespace, name, version, raw, digest)
         content = contents[stream]

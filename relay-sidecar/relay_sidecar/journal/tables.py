@@ -270,9 +270,13 @@ class Tables:
         row = (item.version, record.at, item_digest(item), item.raw)
         self._run(_PUT_SEEN, (seen_text(record), *item.key, *row))
 
-    def drop_seen(self, rows: Iterable[int]) -> None:
+    def drop(self, streams: Iterable[int], seen: Iterable[int]) -> None:
         """By their ids."""
-        self._run_each("DELETE FROM seen WHERE id = ?", ((row,) for row in self._counted(rows)))
+        gone = set(streams)
+        for number in self._counted(gone):
+            self._delete_rows(number)
+        self._rows = {scope: row for scope, row in self._rows.items() if row.id not in gone}
+        self._run_each("DELETE FROM seen WHERE id = ?", ((row,) for row in self._counted(seen)))
         self.has_freed = True
 
     def _put_blob(self, record: records.Blob) -> None:

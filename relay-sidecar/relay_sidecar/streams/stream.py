@@ -7,6 +7,7 @@ them.
 
 import asyncio
 import math
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
@@ -23,6 +24,9 @@ from relay_sidecar.telemetry.metrics import RelayCounters
 # Cached bodies of lists: of few views, since clients choose the selectors, and while the link is
 # down nothing moves that would make a body old.
 MAX_BODIES = 8
+# Seconds; of changes that a window keeps where there is no room for more: clients that lose their
+# watch come back at once.
+KEPT_CHANGES = 60.0
 
 
 class Stream:
@@ -49,6 +53,10 @@ class Stream:
         self.has_diverged = False
         # How often all of its objects turned out to be of a history that upstream lost.
         self.turns = 0
+        # Its cursor at moments of the last minute, the oldest first.
+        self.marks: deque[tuple[float, int]] = deque()
+        # It holds one answer of upstream's, and has never followed upstream.
+        self.is_snapshot = False
         # It is no longer among the streams, and no longer moves.
         self.is_dropped = False
         self.refusal: Failure | None = None
@@ -145,6 +153,17 @@ class Stream:
             )
         return body
 
+    def mark(self, now: float) -> None:
+        """It is at its cursor now, which tells later how old the changes of its window are."""
+        while len(self.marks) > 1 and self.marks[1][0] <= now - KEPT_CHANGES:
+            self.marks.popleft()
+        self.marks.append((now, self.collection.cursor))
+
+    def forget_old_changes(self, now: float) -> int:
+        """Leaves the window the changes of a minute; how many bytes went."""
+        old = [cursor for at, cursor in self.marks if at <= now - KEPT_CHANGES]
+        return self.collection.forget_up_to(old[-1]) if old else 0
+
     def growth(self, events: Iterable[Event]) -> int:
         """How many objects more there are after these events."""
         objects = self.collection.objects
@@ -155,7 +174,7 @@ class Stream:
 
     def replace(self, page: Page, *, gone: Status) -> None:
         """A whole list. What happened since the last one is unknown, so that watchers end."""
-        was_synced = self.collection.is_synced
+        was_followed = self.collection.is_synced and not self.is_snapshot
         self.is_doubtful = self.is_failing = self.has_diverged = False
         self.lists += 1
         self.list_kind, self.api_version = page.kind, page.api_version
@@ -165,7 +184,7 @@ class Stream:
         self.collection.replace(page.items, page.version, kind=kind, api_version=page.api_version)
         self.refusal = None
         self._expected, self._equal = None, (0, 0)
-        if was_synced:
+        if was_followed:
             self._counters.relists += 1
             self.end_watchers(gone)
         self._tell()

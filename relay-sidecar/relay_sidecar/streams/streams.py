@@ -1,5 +1,8 @@
 """All streams: which one answers a request, when one is opened, closed, forgotten.
 
+A list by selectors opens no stream by itself: its answer is kept as a snapshot, a stream that does
+not follow upstream, until the same is listed again soon or watched.
+
 Guarantees: one upstream list+watch per thing for all clients (promise R2); an answer comes from
 exactly one stream; while the link is up only from one that is live. What an object's newest known
 state is, it finds in everything that the relay has seen. Knows no HTTP.
@@ -18,6 +21,7 @@ from edge_sidecars.apimachinery.store import Collection
 from edge_sidecars.apimachinery.watch_events import Failure
 from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.journal.records import ObjectEvicted
+from relay_sidecar.streams.askings import Askings
 from relay_sidecar.streams.reflector_control import ReflectorControl
 from relay_sidecar.streams.seen_objects import OVERHEAD, SeenObjects
 from relay_sidecar.streams.stream import Stream
@@ -32,6 +36,10 @@ DEFAULT_BUDGET = 128 * 1024 * 1024
 DEFAULT_STREAMS = 256
 # Bytes of a stream besides its objects: its tasks, parsers and buffers (measured: 12 KiB).
 STREAM_BYTES = 16 * 1024
+# For each stream that may follow upstream; more are of no use to anybody, and each costs time.
+SNAPSHOTS_PER_STREAM = 4
+# Seconds for which it is known how much is kept: to add all of it up for each event costs more.
+MEASURED_FOR = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +82,13 @@ class Streams:
         self.seen = SeenObjects(limits.memory_budget)
         # The kind of a resource's objects, "" where that is unknown.
         self.kind_of: Callable[[ResourceName], str] = lambda _: ""
+        # Bytes of what is kept beside objects, and is to be within the same budget.
+        self.beside: list[Callable[[], int]] = []
+        # What goes before all else: called for want of room, each says whether it gave some.
+        self.passing: list[Callable[[], bool]] = []
+        self.askings = Askings(limits.idle_timeout)
+        # Objects and bytes, as they were then.
+        self._measured: tuple[int, int, float] | None = None
         # Called with each stream that starts to follow upstream.
         self.on_start: list[Callable[[Stream], None]] = []
         # Called each time that upstream turns out to have another history.
@@ -98,9 +113,10 @@ class Streams:
 
     @property
     def size(self) -> int:
-        """Bytes, of all that is kept of objects."""
+        """Bytes, of all that is kept."""
         streams = sum(STREAM_BYTES + stream.collection.size_bytes for stream in self)
-        return streams + OVERHEAD * self.objects + self.seen.size
+        beside = sum(size() for size in self.beside)
+        return streams + OVERHEAD * self.objects + self.seen.size + beside
 
     @property
     def running(self) -> int:
@@ -200,7 +216,11 @@ class Streams:
         The stream that begins from it is to be persisted at once, before it moves on; None where
         none does. Raises `NoRoom`."""
         stream = self.exactly(scope)
-        if stream is None and not any(map(self.is_open, self.covering(scope))):
+        is_held = any(map(self.is_open, self.covering(scope)))
+        is_followed = stream is not None and self.reflectors.runs(stream)
+        if not is_held and not is_followed and not self.askings.are_worth_a_stream(scope):
+            return self._snapshot(scope, page, known_at=known_at, at=at, now=now)
+        if stream is None and not is_held:
             self._make_way(now=now)
             stream = self._added(scope, now=now, more=len(page.items))
         if stream is not None and not stream.collection.is_synced:
@@ -211,6 +231,23 @@ class Streams:
         if stream is None or not self.reflectors.is_open(stream):
             self.open(scope, now=now)
         return None
+
+    def _snapshot(
+        self, scope: ListScope, page: Page, *, known_at: float, at: float, now: float
+    ) -> Stream | None:
+        """As `seed`, but that nothing follows upstream."""
+        stream = self.exactly(scope)
+        if stream is None:
+            self._make_way_for_snapshot()
+            stream = self._added(scope, now=now, more=len(page.items))
+            stream.is_snapshot = True
+        elif page.version < stream.version:
+            return None
+        stream.used_at = now
+        self._measured = None
+        stream.replace(page, gone=expired())
+        stream.known(known_at=known_at, confirmed_at=at)
+        return stream
 
     def restore(
         self, stream_scope: ListScope, page: Page, *, equal_at: int, confirmed_at: float, now: float
@@ -233,6 +270,7 @@ class Streams:
         stream.end_watchers(status)
         stream.nudge()
         scopes = self._streams.get(stream.scope.resource, {})
+        self._measured = None
         if scopes.get(stream.scope) is stream:
             del scopes[stream.scope]
             if not scopes:
@@ -257,27 +295,55 @@ class Streams:
     def _lacks(self, more: int, *, now: float) -> str | None:
         """The limit that is in the way."""
         while True:
-            if self.objects + more > self.limits.max_objects:
+            objects, size = self._measure(now)
+            if objects + more > self.limits.max_objects:
                 limit = "--max-objects"
-            elif self.size > self.limits.memory_budget:
+            elif size > self.limits.memory_budget:
                 limit = "--memory-budget"
             else:
                 return None
-            if not self._evict(now=now):
+            if not (self._give_up_passing() or self._evict(now=now)):
                 return limit
 
+    def _measure(self, now: float) -> tuple[int, int]:
+        if self._measured is None or not 0 <= now - self._measured[2] < MEASURED_FOR:
+            self._measured = (self.objects, self.size, now)
+        return self._measured[:2]
+
+    def keep_within(self, *, now: float) -> None:
+        """From time to time: windows grow without any object more."""
+        for stream in self:
+            stream.mark(now)
+        self._measured = None
+        self._lacks(0, now=now)
+
+    def _give_up_passing(self) -> bool:
+        self._measured = None
+        return any(give_up() for give_up in self.passing)
+
     def _evict(self, *, now: float) -> bool:
-        """Deletes the stream that was asked for longest ago; None is, where all were lately."""
+        """Deletes the stream that was asked for longest ago; where all were lately, the oldest
+        snapshot; where there is none, changes of over a minute ago in all windows."""
+        self._measured = None
         before = now - self.limits.idle_timeout
         unused = [s for s in self if not s.is_read and s.used_at < before]
+        unused = unused or [s for s in self if s.is_snapshot and not s.is_read]
         if not unused:
-            return False
-        oldest = min(unused, key=lambda stream: stream.used_at)
+            return sum(stream.forget_old_changes(now) for stream in self) > 0
+        self._delete(min(unused, key=lambda stream: stream.used_at))
+        return True
+
+    def _make_way_for_snapshot(self) -> None:
+        snapshots = [s for s in self if s.is_snapshot]
+        if len(snapshots) >= SNAPSHOTS_PER_STREAM * self.limits.max_streams:
+            self._delete(min(snapshots, key=lambda stream: stream.used_at))
+
+    def _delete(self, oldest: Stream) -> None:
+        """For want of room."""
         self.evicted += 1
         for observer in self.on_evicted:
             observer(oldest)
         self.drop(oldest, None)
-        return True
 
     def _make_way(self, *, now: float) -> None:
         """For one stream more that follows upstream: another one, without readers, is closed. Its
@@ -310,6 +376,7 @@ class Streams:
 
     def _start(self, stream: Stream) -> None:
         is_new = not self.reflectors.runs(stream)
+        stream.is_snapshot = False
         self.reflectors.start(stream)
         if is_new:
             for observer in self.on_start:
@@ -329,6 +396,7 @@ class Streams:
         stream = Stream(scope, collection, self.counters, now=now)
         stream.on_shown = partial(self.floor.raise_to, scope.resource)
         stream.named_kind = lambda: self.kind_of(scope.resource)
+        self._measured = None
         self._streams.setdefault(scope.resource, {})[scope] = stream
         return stream
 

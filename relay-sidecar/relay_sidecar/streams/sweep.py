@@ -34,6 +34,7 @@ class Sweep:
             now = time.monotonic()
             self.close_covered(now=now)
             self.close_idle(now=now)
+            streams.keep_within(now=now)
             # Offline nothing could take their place, and the clock may have been wrong.
             unused = self._unused(now) if streams.is_up else []
             for stream in unused:

@@ -23,12 +23,14 @@ Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 @dataclass(frozen=True)
 class OpenedAccess:
     """With --access caller: `clock`, by which ages count while upstream cannot be asked, and
-    `issued`, to be told of tokens; `node`: for which the relay acts, with --client-ca-file."""
+    `issued`, to be told of tokens; `node`: for which the relay acts, with --client-ca-file;
+    `size`: bytes of decisions that are kept."""
 
     access: Access
     clock: "OfflineClock | None" = None
     issued: Callable[[str], None] | None = None
     node: str = ""
+    size: Callable[[], int] = lambda: 0
 
 
 async def open_access(
@@ -67,8 +69,12 @@ async def open_access(
     access = CallerAccess(reviews, store, is_up=lambda: probe.may_be_up, cause=lambda: probe.cause)
     stack.push_async_callback(access.close)
     spawn(store.run())
+
+    def size() -> int:
+        return store.cache.size
+
     if config.client_ca_file is None:
-        return OpenedAccess(access, store.cache.clock, access.issued)
+        return OpenedAccess(access, store.cache.clock, access.issued, size=size)
     from edge_sidecars.kubeapi.client_certificate import ClientCertificate
     from relay_sidecar.access import node
     from relay_sidecar.access.kubelet_process import KubeletProcess
@@ -86,4 +92,5 @@ async def open_access(
         is_up=lambda: probe.may_be_up,
     )
     spawn(nodes.run(is_accepted=lambda: probe.state == "up"))
-    return OpenedAccess(nodes, store.cache.clock, access.issued, own.removeprefix(node.PREFIX))
+    name = own.removeprefix(node.PREFIX)
+    return OpenedAccess(nodes, store.cache.clock, access.issued, name, size=size)

@@ -13,10 +13,10 @@ from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.kubeapi import ApiTransport, Credentials, Unreachable
 from edge_sidecars.runtime.cli.values import BadInput
 from edge_sidecars.walstore.files import DirectoryInUse
-from relay_sidecar.access.admission import Access
 from relay_sidecar.config.config import Config
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Saved
+from relay_sidecar.journal.rows import Room
 from relay_sidecar.streams.seen_objects import seen_budget
 from relay_sidecar.streams.stream_journal import deletion_records, everything, restore
 from relay_sidecar.streams.streams import Streams
@@ -163,10 +163,10 @@ class Relay:
             tokens=tuple if self._tokens is None else self._tokens.statuses,
             endpoint_view=None if view is None else view.status,
         )
-        self._subscribe(transport, proxy, access, journal)
+        self._subscribe(transport, proxy, opened, journal)
 
     def _subscribe(
-        self, transport: ApiTransport, proxy: Proxy, access: Access, journal: Journal
+        self, transport: ApiTransport, proxy: Proxy, opened: OpenedAccess, journal: Journal
     ) -> None:
         """Who hears of what, in this order."""
         streams, probe = self._streams, self._probe
@@ -175,7 +175,7 @@ class Relay:
             partial(_end_requests, transport, proxy, probe),
             self._document_refresh.link,
             self._schemas.link,
-            access.link,
+            opened.access.link,
             streams.link,
         )
         if self._tokens is not None:
@@ -184,6 +184,7 @@ class Relay:
             probe.on_change.append(self._pushdown.link)
         probe.on_standstill.append(streams.reflectors.doubt)
         streams.on_evicted.append(lambda stream: journal.send(*deletion_records([stream])))
+        streams.beside += (lambda: self._documents.size, opened.size)
         streams.on_start.append(lambda stream: self._schemas.started(stream.scope.resource))
         streams.on_start.append(
             lambda stream: self._document_refresh.started(stream.scope.resource)
@@ -200,8 +201,11 @@ class Relay:
         """Raises `BadInput`."""
         try:
             overwrites = config.keep_secrets is not None
+            budget = budget_of(config)
             journal = await Journal.open(
-                config.data_dir, overwrites=overwrites, seen_budget=seen_budget(budget_of(config))
+                config.data_dir,
+                overwrites=overwrites,
+                room=Room(streams=budget, seen=seen_budget(budget)),
             )
         except DirectoryInUse as error:
             raise BadInput(f"--data-dir {config.data_dir}: {error}") from error

@@ -60,6 +60,8 @@ GENERAL_PART, LONGEST_GENERAL = 1 / 24, 3600.0
 # More callers than a node has pods, and more than they ask about.
 MAX_TOKENS = 2048
 MAX_DECISIONS = 16384
+# Bytes of an identity or decision: hashes, names, the entry (sys.getsizeof, rounded).
+ENTRY_BYTES = 700
 _IDENTITY, _DECISION, _CLOCK = "user/", "right/", "clock"
 # How 0.1.0 kept them, with wall times.
 _OBSOLETE = ("identity/", "decision/")
@@ -101,6 +103,11 @@ class AuthorizationCache:
 
     def __len__(self) -> int:
         return len(self._decisions)
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return ENTRY_BYTES * (len(self._identities) + len(self._decisions) + len(self._rejected))
 
     def judge(
         self,

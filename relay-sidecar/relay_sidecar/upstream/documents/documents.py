@@ -42,6 +42,8 @@ ROOTS = ("/api", "/apis")
 TEXT = "text/plain"
 # Bytes from which on packing is not the event loop's business.
 LARGE = 64 * 1024
+# Bytes of a document besides its own: its names and times (sys.getsizeof, rounded).
+OVERHEAD = 600
 
 _DOCUMENT = re.compile(r"/version|/apis?(/[^/]+){0,2}|/openapi/v2|/openapi/v3(/.+)?")
 _NO_DOCUMENT = re.compile(r"/api/[^/]+/.*")
@@ -79,6 +81,12 @@ class DocumentCache:
             path, _, variant = key.decode().partition(" ")
             document = msgspec.msgpack.decode(value, type=CachedDocument)
             self._stored.setdefault(path, {})[variant] = document
+
+    @property
+    def size(self) -> int:
+        """Bytes, of what upstream sent."""
+        stored = (one for variants in self._stored.values() for one in variants.values())
+        return sum(len(one.gzipped) + OVERHEAD for one in stored)
 
     @staticmethod
     def is_kept(path: str) -> bool:

@@ -87,6 +87,8 @@ class UpstreamLists:
         self._streams = freshness.streams
         self._freshness = freshness
         self._pages = PageSets()
+        self._streams.beside.append(lambda: self._pages.size)
+        self._streams.passing.append(self._pages.give_up)
 
     async def answer(
         self, listing: ClientList, *, is_last_resort: bool = False
@@ -181,8 +183,10 @@ class UpstreamLists:
             self._streams.reflectors.stands_at(scope.resource, page.version)
         fresh.handed_out(scope.resource, page.version, scope)
         whole = self._pages.joined(scope, form, listing.options.continue_token, page)
+        if not listing.options.continue_token:
+            self._streams.askings.asked(scope, now=fresh.now())
         if whole is None:
-            self._streams.open(scope, now=fresh.now())
+            self._open(scope)
             return
         fingerprint = fingerprint_of(whole.items)
         fresh.minimum.listed(scope, whole.version, fingerprint)
@@ -190,10 +194,15 @@ class UpstreamLists:
         if stream is not None and is_of_now:
             self._streams.reflectors.compare(stream, before.evidence(whole.version, fingerprint))
         if form is not Form.WHOLE:
-            self._streams.open(scope, now=fresh.now())
+            self._open(scope)
             return
         at = before.wall - told_age(answer.headers.get("Age")) if listing.is_latest else 0.0
         await self._seed(scope, whole, known_at=before.clock if is_of_now else -math.inf, at=at)
+
+    def _open(self, scope: ListScope) -> None:
+        """The stream of what upstream answered in a form that is not kept. Raises `NoRoom`."""
+        if self._streams.askings.are_worth_a_stream(scope):
+            self._streams.open(scope, now=self._freshness.now())
 
     async def _seed(self, scope: ListScope, whole: Page, *, known_at: float, at: float) -> None:
         now = self._freshness.now()
@@ -238,11 +247,20 @@ class PageSets:
         if not page.continue_token:
             return Page(page.kind, page.api_version, page.version, "", items)
         self._open[scope, form, page.continue_token] = items
-        while len(self._open) > MAX_SETS or self._size() > MAX_BYTES:
+        while len(self._open) > MAX_SETS or self.size > MAX_BYTES:
             self._open.popitem(last=False)
         return None
 
-    def _size(self) -> int:
+    def give_up(self) -> bool:
+        """The oldest set, if there is one."""
+        if self._open:
+            self._open.popitem(last=False)
+            return True
+        return False
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
         return sum(len(item.raw) for items in self._open.values() for item in items)
 
 

@@ -49,6 +49,18 @@ def test_before_its_first_list_a_collection_is_not_synced() -> None:
     assert collection().is_synced
 
 
+def test_changes_that_are_given_up_leave_the_objects_and_what_came_after() -> None:
+    kept = collection()
+    for version in range(11, 16):
+        kept.apply(event("ADDED", f"p{version}", version))
+    assert kept.forget_up_to(13) > 0
+    assert [change.version for change in kept.since(13)] == [14, 15]
+    assert (kept.window_start, len(kept.objects)) == (13, 5)
+    with pytest.raises(Expired):
+        kept.since(12)
+    assert kept.forget_up_to(13) == 0
+
+
 def test_a_list_is_the_whole_truth_and_restarts_the_window() -> None:
     kept = collection(item("old", 5))
     kept.apply(event("ADDED", "new", 11))

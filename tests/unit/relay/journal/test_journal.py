@@ -33,6 +33,7 @@ from relay_sidecar.journal.records import (
     StreamDeleted,
     StreamTouched,
 )
+from relay_sidecar.journal.rows import Room
 from tests.examples import examples
 from tests.unit.relay.journal.journal_history import (
     cursors,
@@ -66,6 +67,44 @@ def on_disk(directory: Path) -> bytes:
 def test_a_stream_is_there_again_with_its_objects_and_cursor(tmp_path: Path) -> None:
     committed(tmp_path, listed(A, 30), moved(A, 30, 40), moved(A, 40, 41), listed(B, 7))
     assert cursors(load(tmp_path)) == {A: 41, B: 7}
+
+
+BIG = 100_000
+
+
+def big(name: str, *, used_at: float, count: int = 10) -> ListReplaced:
+    """A stream with `count` objects of `BIG` bytes, which was read last at `used_at`."""
+    items = [Item((name, str(number)), 1, bytes(BIG)) for number in range(count)]
+    return ListReplaced(scope(name), "Pod", "v1", 1, items, used_at)
+
+
+async def names_of(directory: Path, room: Room) -> list[str]:
+    journal = await Journal.open(directory, room=room)
+    try:
+        saved = await journal.load()
+    finally:
+        await journal.close()
+    return sorted(stream.scope.namespace for stream in saved.streams)
+
+
+def test_l3_of_a_journal_that_is_too_large_what_was_read_last_is_read_and_the_rest_goes(
+    tmp_path: Path,
+) -> None:
+    committed(tmp_path, *(big(f"s{number}", used_at=number) for number in range(10)))
+    room = Room(streams=int(3.5 * 10 * BIG))
+    assert asyncio.run(names_of(tmp_path, room)) == ["s7", "s8", "s9"]
+    # What had no room has left the disk, and what is there is whole.
+    assert asyncio.run(names_of(tmp_path, Room())) == ["s7", "s8", "s9"]
+    committed(tmp_path, big("s0", used_at=99.0))
+    assert asyncio.run(names_of(tmp_path, Room())) == ["s0", "s7", "s8", "s9"]
+
+
+def test_l3_a_small_stream_has_room_where_a_big_one_that_was_read_as_long_ago_has_none(
+    tmp_path: Path,
+) -> None:
+    sizes = {"small": 1, "big": 50, "middle": 5}
+    committed(tmp_path, *(big(name, used_at=1.0, count=n) for name, n in sizes.items()))
+    assert asyncio.run(names_of(tmp_path, Room(streams=10 * BIG))) == ["middle", "small"]
 
 
 def pieces(stream: ListScope, cursor: int, size: int = 7) -> Iterator[ListChunk]:

@@ -3,12 +3,13 @@ opened at all; what is read is never closed nor evicted."""
 
 import pytest
 
-from edge_sidecars.apimachinery.objects import Item, Page
+from edge_sidecars.apimachinery.objects import Event, Item, Page
 from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from edge_sidecars.apimachinery.status import expired
+from edge_sidecars.apimachinery.watch_events import EventType
 from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.streams.reflector_control import NoReflectors
 from relay_sidecar.streams.seen_objects import OVERHEAD
@@ -133,3 +134,92 @@ def test_where_all_was_asked_for_lately_upstream_is_asked_instead() -> None:
         listed(streams, 5)
 
     assert streams.evicted == 0
+
+
+def seeded(streams: Streams, number: int, *, now: float, version: int = 1) -> Stream | None:
+    """A client's list that upstream answered."""
+    streams.askings.asked(scope(number), now=now)
+    item = Item(("n", f"cm-{number}"), version, b"x" * SIZE)
+    page = Page("ConfigMapList", "v1", version, "", [item])
+    return streams.seed(scope(number), page, known_at=now, at=now, now=now)
+
+
+def test_a_list_by_selector_is_kept_and_follows_nothing_until_it_is_asked_for_again() -> None:
+    streams = made(max_streams=3)
+    for number in range(10):
+        kept = seeded(streams, number, now=float(number))
+        assert kept is not None
+        assert kept.collection.objects
+    assert streams.running == 0
+
+    seeded(streams, 4, now=11.0)
+    assert running(streams) == [4]
+    # Long afterwards, once is once again; and what is kept is what upstream said last.
+    seeded(streams, 5, now=2 * IDLE, version=7)
+    assert running(streams) == [4]
+    assert {stream.version for stream in streams.covering(scope(5))} == {7}
+
+
+def test_a_list_of_a_namespace_follows_at_once() -> None:
+    streams = made()
+    whole = ListScope(CONFIGMAPS, "n")
+    streams.askings.asked(whole, now=0.0)
+    page = Page("ConfigMapList", "v1", 1, "", [])
+    begun = streams.seed(whole, page, known_at=0.0, at=0.0, now=0.0)
+    assert begun is not None
+    assert streams.is_started(begun)
+
+
+def test_snapshots_are_bounded_and_give_way_before_what_is_followed() -> None:
+    streams = made(max_streams=3)
+    for number in range(3):
+        streams.open(scope(1000 + number), now=0.0)
+    for number in range(100):
+        seeded(streams, number, now=1.0 + number / 100)
+    assert [n for n in range(100) if streams.exactly(scope(n))] == list(range(88, 100))
+    assert streams.running == 3
+
+    tight = made(budget=5 * (STREAM_BYTES + SIZE + OVERHEAD + 400))
+    listed(tight, 1000)
+    for number in range(50):
+        # All was asked for lately.
+        seeded(tight, number, now=number)
+    assert tight.exactly(scope(1000)) is not None
+    assert tight.exactly(scope(49)) is not None
+    assert tight.exactly(scope(0)) is None
+    assert tight.size <= tight.limits.memory_budget + STREAM_BYTES + 2 * SIZE
+
+
+def test_windows_keep_the_changes_of_a_minute_where_there_is_no_room_for_more() -> None:
+    streams = made(budget=5 * SIZE + STREAM_BYTES)
+    stream = listed(streams, 0)
+    read(stream)
+    versions = iter(range(2, 1000))
+    for second in range(0, 200, 10):
+        body = b'{"metadata":{"name":"cm-0","namespace":"n","resourceVersion":"%d"}}'
+        version = next(versions)
+        raw = (body % version).ljust(SIZE)
+        stream.apply([Event(EventType.MODIFIED, version, Item(("n", "cm-0"), version, raw))])
+        streams.keep_within(now=float(second))
+
+    collection = stream.collection
+    assert collection.cursor == version
+    # One change in ten seconds.
+    assert version - 8 <= collection.window_start <= version - 5
+    assert streams.evicted == 0
+
+
+def test_what_is_kept_beside_objects_counts_and_what_is_put_together_goes_first() -> None:
+    streams = made(budget=10 * (STREAM_BYTES + SIZE))
+    pages = [100_000_000]
+    streams.beside.append(lambda: sum(pages))
+    streams.passing.append(lambda: bool(pages) and pages.pop() > 0)
+    listed(streams, 0)
+    assert pages == []
+    assert listed(streams, 1, now=2 * IDLE).collection.objects
+    assert streams.evicted == 0
+
+    pages.append(100_000_000)
+    streams.passing.clear()
+    with pytest.raises(NoRoom, match="--memory-budget"):
+        listed(streams, 2, now=2 * IDLE)
