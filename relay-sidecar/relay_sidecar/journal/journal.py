@@ -119,9 +119,13 @@ class Journal:
     async def commit(self, *records: Record) -> None:
         """Returns when they are on disk, or cannot be: see `failure`. They are written all or none,
         and also where the caller is cancelled meanwhile."""
-        written = self._send(records, waits=self._mode is not JournalMode.REWRITING)
+        written = self.begin(*records)
         if written is not None:
             await written
+
+    def begin(self, *records: Record) -> asyncio.Future[None] | None:
+        """As `commit`: what resolves when they are; None where nothing is to be waited for."""
+        return self._send(records, waits=self._mode is not JournalMode.REWRITING)
 
     def send(self, *records: Record) -> None:
         """As `commit`, before whatever is committed from now on; returns at once."""

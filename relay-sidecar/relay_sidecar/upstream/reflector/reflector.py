@@ -40,8 +40,9 @@ from relay_sidecar.upstream.reflector.turns import Turn, Turns
 
 # What a list is refused with that upstream will not serve at a second attempt either.
 UNSERVABLE: Final = frozenset({400, 405, 406, 422, 501})
-# Seconds between two steps of a stream: each costs a transaction and a wake-up of two threads.
-COALESCED: Final = 0.005
+# Seconds between two steps of a stream: each costs a transaction and a wake-up of two threads, a
+# millisecond of processor time whether it brings one event or five. An event waits half of it.
+COALESCED: Final = 0.0065
 # Seconds from a step on, after which an event has come alone: to wait for company behind it would
 # cost a wake-up for nothing.
 LONE: Final = 1.5 * COALESCED
@@ -313,8 +314,7 @@ class Reflector:
                     return None
                 if events:
                     is_lone = time.monotonic() >= lone_at
-                    await steps.begin(steps.apply(events))
-                    await steps.settled()
+                    await steps.take(events)
                     lone_at = time.monotonic() + LONE
                     if not is_lone:
                         # What comes meanwhile is taken together.

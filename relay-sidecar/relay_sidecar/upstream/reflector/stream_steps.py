@@ -61,7 +61,7 @@ class StreamSteps:
         self.owner = owner
         self.feed = feed
         self.wake = wake
-        self._taking: asyncio.Task[None] | None = None
+        self._taking: asyncio.Future[None] | None = None
         # The last equality that is in the journal; one that is to be written soon.
         self._persisted_equal = 0
         self._persisting: asyncio.TimerHandle | None = None
@@ -126,7 +126,10 @@ class StreamSteps:
         or a newer one: then the watch, from here on, brings nothing twice."""
         return self.stream.lists != lists and self.stream.collection.cursor >= whole.version
 
-    async def apply(self, events: Sequence[Event]) -> None:
+    async def take(self, events: Sequence[Event]) -> None:
+        """Events, after the step before. In the caller's own task, which hundreds of these a second
+        ask for; where that is cancelled, another one takes them to their end."""
+        await self.settled()
         stream = self.stream
         if not stream.collection.is_synced:
             return
@@ -134,8 +137,33 @@ class StreamSteps:
             stream.known(known_at=boottime(), confirmed_at=time.time())
         turns = stream.turns
         record = _events_record(stream, events)
-        if record is not None:
-            await self.journal.commit(record)
+        written = None if record is None else self.journal.begin(record)
+        if written is None:
+            self._deliver(events, turns)
+            return
+        taken = self._taking = asyncio.get_running_loop().create_future()
+        try:
+            # A future that is awaited itself would be cancelled with its caller.
+            await asyncio.wait([written])
+        except asyncio.CancelledError:
+            self._taking = asyncio.create_task(self._deliver_later(written, events, turns))
+            self._taking.add_done_callback(lambda _: taken.set_result(None))
+            raise
+        try:
+            written.result()
+            self._deliver(events, turns)
+        finally:
+            taken.set_result(None)
+
+    async def _deliver_later(
+        self, written: asyncio.Future[None], events: Sequence[Event], turns: int
+    ) -> None:
+        await written
+        self._deliver(events, turns)
+
+    def _deliver(self, events: Sequence[Event], turns: int) -> None:
+        """What is in the journal; `turns`: the stream's when they came."""
+        stream = self.stream
         if stream.turns != turns:
             return  # these are of the history that was forgotten meanwhile
         was_live = self.is_live()

@@ -93,10 +93,14 @@ class SlowJournal(Journal):
         super().__init__(None)
         self.gate, self.is_committing = asyncio.Event(), asyncio.Event()
 
-    async def commit(self, *records: Record) -> None:
-        if any(isinstance(record, EventsApplied) for record in records):
-            self.is_committing.set()
-            await self.gate.wait()
+    def begin(self, *records: Record) -> asyncio.Future[None] | None:
+        if not any(isinstance(record, EventsApplied) for record in records):
+            return None
+        self.is_committing.set()
+        return asyncio.create_task(self._opened())
+
+    async def _opened(self) -> None:
+        await self.gate.wait()
 
 
 def link_that_is_up() -> LinkProbe:
@@ -210,6 +214,25 @@ def test_events_that_are_being_kept_when_their_history_is_forgotten_are_not_show
         await it.until(lambda: it.stream.collection.is_synced)
         assert not any(held)
         assert it.streams.newest(PODS.resource, ("default", "lost")) is None
+        it.upstream.stop(it.stream)
+
+    asyncio.run(play())
+
+
+def test_events_that_are_being_kept_when_their_watch_ends_are_taken_whole() -> None:
+    async def play() -> None:
+        it = Scene(FakeSource(lambda _accept, _lists: pods(1000)))
+        await it.until(lambda: it.streams.is_open(it.stream))
+        it.source.lines.put_nowait(line("ADDED", pod("late", 1005)))
+        await it.journal.is_committing.wait()
+        it.upstream.link(False)
+        await asyncio.sleep(0)
+        assert it.stream.version == 1000
+        it.journal.gate.set()
+        await it.until(lambda: it.stream.version == 1005)
+        it.upstream.link(True)
+        await it.until(lambda: it.streams.is_open(it.stream))
+        assert it.streams.newest(PODS.resource, ("default", "late")) is not None
         it.upstream.stop(it.stream)
 
     asyncio.run(play())
