@@ -32,6 +32,8 @@ ROUND_TRIPS: Final = 4
 RISE, FALL = 0.5, 0.25
 # HTTP: what a gateway says when there is no API server behind it.
 NOBODY_THERE: Final = frozenset({502, 503, 504})
+# What upstream says where it is there and fails: the webhook of a conversion, or etcd behind it.
+FAILING: Final = NOBODY_THERE | {500}
 UNAUTHORIZED: Final = 401
 # RFC 9110, 10.2.4: Server, which kube-apiserver does not send; of a relay that cannot pass a
 # request on. What it passes on is as upstream sent it.

@@ -1,5 +1,6 @@
 """Waits until a stream can answer: opened, current, or as far as it gets in time."""
 
+import asyncio
 import math
 from http import HTTPStatus
 
@@ -12,6 +13,8 @@ from relay_sidecar.streams.streams import NoRoom, Streams
 LONGEST_LIST = 60.0
 # Seconds for a stream that follows upstream to prove that it has caught up: contract of the floor.
 PROOF_WAIT = 1.0
+# Seconds for it where opening took the time that a reader has: a round trip of a good link.
+SHORTEST_PROOF = 0.1
 # How often a stream is opened for one request: its history may turn out to be lost meanwhile.
 OPENINGS = 2
 
@@ -55,16 +58,23 @@ async def _reopened(
 ) -> Stream | None:
     """The best there is after a while; None where what there was turned out to be of a history
     that upstream lost."""
+    clock = asyncio.get_running_loop().time
+    until = clock() + streams.limits.open_timeout
     reopened = await opened(streams, scope, now=now, since=since)
     if not streams.is_current(reopened, since):
+        # Where it fails, nobody waits for the answer: that lists work tells that its version is of
+        # no use any more.
         streams.reflectors.confirm(reopened)
+        # Whether upstream fails to prove it now: it may have done so a while ago.
+        reopened.is_unproved = False
         await reopened.until(
             lambda: (
                 streams.is_current(reopened, since)
                 or not streams.reflectors.is_up
                 or not reopened.collection.is_synced
+                or reopened.is_stuck
             ),
-            timeout=PROOF_WAIT,
+            timeout=min(PROOF_WAIT, max(until - clock(), SHORTEST_PROOF)),
         )
     # Where upstream is slow, what is known is better than nothing.
     found = streams.covering(scope)
@@ -92,7 +102,7 @@ async def opened(
             streams.reflectors.is_open(stream)
             or streams.is_current(stream, since)
             or stream.refusal is not None
-            or (stream.is_failing and not is_known)
+            or stream.is_failing
             or not streams.reflectors.is_up
         ),
         timeout=streams.limits.open_timeout if is_known else LONGEST_LIST,

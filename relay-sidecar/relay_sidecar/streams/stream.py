@@ -60,8 +60,10 @@ class Stream:
         # It is no longer among the streams, and no longer moves.
         self.is_dropped = False
         self.refusal: Failure | None = None
-        # Upstream did not manage its last list, while the link was up.
+        # Upstream did not manage its last list, or refused its last watch, while the link was up.
         self.is_failing = False
+        # It did not manage the last question beside the watch, by which that is proved.
+        self.is_unproved = False
         # A list of upstream that this stream is not known to have reached yet.
         self._expected: ListEvidence | None = None
         # A version, and the fingerprint that upstream and this stream had then.
@@ -105,6 +107,11 @@ class Stream:
     def is_waited_for(self) -> bool:
         """Readers wait for a state."""
         return bool(self._waiters)
+
+    @property
+    def is_stuck(self) -> bool:
+        """Upstream fails what would make it current: nobody is to wait for that."""
+        return self.is_failing or self.is_unproved
 
     @property
     def is_watched_whole(self) -> bool:
@@ -175,7 +182,7 @@ class Stream:
     def replace(self, page: Page, *, gone: Status) -> None:
         """A whole list. What happened since the last one is unknown, so that watchers end."""
         was_followed = self.collection.is_synced and not self.is_snapshot
-        self.is_doubtful = self.is_failing = self.has_diverged = False
+        self.is_doubtful = self.is_failing = self.is_unproved = self.has_diverged = False
         self.lists += 1
         self.list_kind, self.api_version = page.kind, page.api_version
         self._order = self._sorted = None
@@ -264,6 +271,7 @@ class Stream:
     def accepted(self) -> None:
         """Upstream lets the relay watch this."""
         self.refusal = None
+        self.is_failing = False
         self._tell()
 
     def refuse(self, failure: Failure) -> None:

@@ -30,7 +30,7 @@ def limits_of(config: Config) -> Limits:
         window_events=WINDOW_EVENTS,
         idle_timeout=config.idle_timeout,
         retain=config.retain,
-        open_timeout=config.request_timeout,
+        open_timeout=config.read_timeout,
     )
 
 

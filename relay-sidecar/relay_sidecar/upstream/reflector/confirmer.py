@@ -119,8 +119,12 @@ class Confirmer:
         page, why, retry_after = None, "upstream itself is behind", 0.0
         try:
             page = await self._listed(limit, ages.append)
+            stream.is_unproved = False
         except (ApiError, Unreachable, Malformed) as error:
             why = str(error)
+            if isinstance(error, ApiError):
+                stream.is_unproved = True
+                stream.nudge()
             retry_after = (error.retry_after or 0.0) if isinstance(error, ApiError) else 0.0
         version_now = None if page is None or ages else self._version(page, version)
         if page is None or version_now is None:

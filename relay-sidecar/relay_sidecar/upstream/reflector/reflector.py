@@ -78,6 +78,7 @@ class Reflector:
         self.reflection = Reflection(
             feed.link, version=version, may_ask=may_ask, watch_timeout=watch_timeout
         )
+        stream.is_failing = stream.is_unproved = False
         self._stream = stream
         self.feed = feed
         self._owner = owner
@@ -108,7 +109,7 @@ class Reflector:
         self._confirmer.lost_sight()
         self.reflection.link(is_up, boottime())
         # What failed may have failed by the link.
-        self._stream.is_failing = False
+        self._stream.is_failing = self._stream.is_unproved = False
         self._refused_at = math.inf
         self._kick.set()
 
@@ -180,7 +181,6 @@ class Reflector:
 
     async def run(self) -> None:
         request: asyncio.Task[None] | None = None
-        self._stream.is_failing = False
         try:
             while True:
                 self._kick.clear()
@@ -229,6 +229,7 @@ class Reflector:
     ) -> None:
         """`is_again`: it was refused, and upstream has said since that it is ready."""
         is_list, retry_after = isinstance(command, ListRequest), 0.0
+        is_answer = False
         try:
             if isinstance(command, ListRequest):
                 async with self._turns.turn(self._stream):
@@ -252,11 +253,12 @@ class Reflector:
             if is_list and error.status in UNSERVABLE and self.feed.is_cloud:
                 self._owner.refused(self._stream, failure)
                 return
-            trouble, what = _trouble(error.status), str(error)
+            trouble, what, is_answer = _trouble(error.status), str(error), True
             retry_after = error.retry_after or 0.0
             if error.status == HTTPStatus.FORBIDDEN:
                 self._refused_at = min(self._refused_at, boottime())
                 if not is_again and self._may_be_premature:
+                    self._is_failing()
                     if await is_ready(self.feed):
                         await asyncio.sleep(SETTLED)
                         await self._perform(command, is_again=True)
@@ -270,9 +272,19 @@ class Reflector:
         if self.feed.disappointed(is_expired=trouble is Trouble.EXPIRED):
             # It was no word of the API server's, of whatever status.
             trouble, failure, retry_after, is_list = Trouble.UNREACHABLE, None, 0.0, False
-        # Which page of a list has expired is no trouble of upstream's.
-        self._stream.is_failing = is_list and trouble is not Trouble.EXPIRED
+            is_answer = False
+        # Which page of a list has expired is no trouble of upstream's; a watch that breaks off is
+        # opened again in a moment.
+        if trouble is Trouble.EXPIRED:
+            self._stream.is_failing = False
+        elif is_list or is_answer:
+            self._is_failing()
         self._failed(trouble, failure, what, retry_after=retry_after)
+
+    def _is_failing(self) -> None:
+        """Upstream is there, and fails this: what is kept is as new as it gets."""
+        self._stream.is_failing = True
+        self._stream.nudge()
 
     @property
     def _may_be_premature(self) -> bool:

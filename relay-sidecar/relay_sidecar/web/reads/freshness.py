@@ -145,6 +145,8 @@ class Freshness:
 
         if is_so():
             return True
+        if stream.is_stuck:
+            return False
         patience = 0.0
         if self.minimum.is_awaited(stream.scope, stream.collection):
             patience = FLOOR_PATIENCE

@@ -18,7 +18,7 @@ from edge_sidecars.apimachinery.status import Refused, not_found, too_large_vers
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER
-from relay_sidecar.core.link import NOBODY_THERE, told_age
+from relay_sidecar.core.link import FAILING, told_age
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.upstream.messages import BufferedResponse, ClientRequest
 from relay_sidecar.web.reads.freshness import Freshness
@@ -143,7 +143,7 @@ class Gets:
             fetched = await self._upstream.fetch(replace(asked, header_timeout=patience))
         except Unreachable:
             return None
-        if fetched.status in NOBODY_THERE and is_known:
+        if fetched.status in FAILING and is_known:
             return None
         if self._is_behind(read, fetched):
             return None

@@ -107,7 +107,9 @@ class Lists:
         stream = await ready(self._streams, scope, now=self._freshness.now(), since=since)
         is_confirmed = True
         if not await self._freshness.is_new_enough(stream, scope):
-            answer = await self._from_upstream.answer(listing, is_last_resort=True)
+            answer = await self._from_upstream.answer(
+                listing, is_last_resort=True, is_stuck=stream.is_stuck
+            )
             if answer is not None:
                 return answer
             # The link went a moment ago: what is known stands in for what upstream would say.

@@ -26,7 +26,7 @@ from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.store import fingerprint_of
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
-from relay_sidecar.core.link import NOBODY_THERE, told_age
+from relay_sidecar.core.link import FAILING, told_age
 from relay_sidecar.core.sharding.target import upstream_target
 from relay_sidecar.core.stream.commands import ListEvidence
 from relay_sidecar.streams.fanout import StreamView
@@ -91,15 +91,15 @@ class UpstreamLists:
         self._streams.passing.append(self._pages.give_up)
 
     async def answer(
-        self, listing: ClientList, *, is_last_resort: bool = False
+        self, listing: ClientList, *, is_last_resort: bool = False, is_stuck: bool = False
     ) -> web.StreamResponse | None:
         """None where upstream did not answer and nothing was sent. `is_last_resort`: what is cached
-        was not enough."""
+        was not enough; `is_stuck`: it would do where upstream fails, as it does its stream."""
         if not self._upstream.is_up:
             return None
         before = self._before(listing.scope)
         has_cache = (
-            not is_last_resort
+            (is_stuck or not is_last_resort)
             and not listing.options.continue_token
             and takes_whole(listing.wanted)
             and bool(self._streams.covering(listing.scope))
@@ -114,7 +114,7 @@ class UpstreamLists:
             if streamed is not None and listing.is_latest and "Age" not in answer.headers:
                 streamed.end()
             return answer
-        if has_cache and (answer.status in NOBODY_THERE or self._is_behind(listing, answer)):
+        if has_cache and (answer.status in FAILING or self._is_behind(listing, answer)):
             return None
         if answer.status == HTTPStatus.OK:
             with suppress(NoRoom):  # what there is no room for is passed on all the same

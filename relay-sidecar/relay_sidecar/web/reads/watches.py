@@ -167,7 +167,7 @@ class Watches:
         if asked and not _begins_with_state(options):
             return await self._holding(scope, asked)
         stream = await ready(self._streams, scope, now=self._freshness.now(), since=since)
-        if not await self._freshness.is_new_enough(stream, scope):
+        if not await self._freshness.is_new_enough(stream, scope) and not stream.is_stuck:
             return None
         if asked and not await stream.until(lambda: stream.version >= asked, timeout=VERSION_WAIT):
             if self._upstream.is_up:
