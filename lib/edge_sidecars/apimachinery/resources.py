@@ -119,7 +119,7 @@ _BUILT_IN: Final[Mapping[ResourceName, Mapping[str, Reader]]] = {
     ResourceName("certificates.k8s.io", "v1", "certificatesigningrequests"): _SIGNED,
     **{
         ResourceName("certificates.k8s.io", version, plural): readers
-        for version in ("v1alpha1", "v1beta1")
+        for version in ("v1alpha1", "v1beta1", "v1")
         for plural, readers in (
             ("clustertrustbundles", _SIGNED),
             ("podcertificaterequests", _POD_CERTIFICATE),
@@ -128,7 +128,7 @@ _BUILT_IN: Final[Mapping[ResourceName, Mapping[str, Reader]]] = {
     **{
         ResourceName("resource.k8s.io", version, "resourceslices"): {
             **_NAMED,
-            **_same("spec.nodeName", "spec.driver"),
+            **_same("spec.nodeName", "spec.driver", "spec.pool.name"),
         }
         for version in ("v1beta1", "v1beta2", "v1")
     },
@@ -153,6 +153,7 @@ _BUILT_IN_GROUPS: Final = frozenset(
         "events.k8s.io",
         "flowcontrol.apiserver.k8s.io",
         "internal.apiserver.k8s.io",
+        "lifecycle.k8s.io",
         "networking.k8s.io",
         "node.k8s.io",
         "policy",
