@@ -1,4 +1,4 @@
-.PHONY: help .venv demo test test-container test-kubernetes test-strangers test-node soak-links images release release-node check bench bench-relay bench-gm bench-node bench-shards bench-pool nemesis nemesis-gm nemesis-pool nemesis-shards nemesis-vip lock clean
+.PHONY: help .venv demo test test-container test-kubernetes test-strangers test-node soak-links soak-limits images release release-node check bench bench-relay bench-gm bench-node bench-shards bench-pool nemesis nemesis-gm nemesis-pool nemesis-shards nemesis-vip lock clean
 # Another interpreter than python3: make PYTHON=python3.12 demo
 PYTHON ?= python3
 export PYTHON
@@ -33,6 +33,9 @@ test-kubernetes: .venv ## a small set before the kube-apiserver of another relea
 
 test-strangers: .venv ## floods of strangers at each listener of each component: memory, descriptors, the main's requests
 	@.venv/bin/python -m pytest tests/strangers -m "long or not long" $(ARGS)
+
+soak-limits: .venv ## a year of a node's requests, a sixteenth of it in a sixteenth of the memory: bounded, and a reboot while cut finds all; SOAK_RUNS=2000
+	@SOAK_RUNS=$(or $(SOAK_RUNS),32850) .venv/bin/python -m pytest tests/integration/relay/node/test_year.py -s $(ARGS)
 
 soak-links: .venv ## half an hour of lists and watches over each of three thin links: up all the time, no 503; SOAK_MINUTES=10
 	@SOAK_MINUTES=$(or $(SOAK_MINUTES),30) .venv/bin/python -m pytest tests/integration/relay/link/test_soak.py -m long $(ARGS)

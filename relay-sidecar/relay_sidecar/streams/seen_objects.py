@@ -121,6 +121,13 @@ class SeenObjects:
             records.append(_record(place, entry))
         return records
 
+    def ended(self, resource: ResourceName, key: Key, version: int) -> list[ObjectEvicted]:
+        """The object was deleted at that version. Returns what the disk is to lose."""
+        known = self._find((resource, key))
+        if known is None or known.item.version > version:
+            return []
+        return self.forget(resource, key)
+
     def forget(self, resource: ResourceName, key: Key) -> list[ObjectEvicted]:
         """In each API version. Returns what the disk is to lose."""
         versions = self._versions.get(resource.storage, ())

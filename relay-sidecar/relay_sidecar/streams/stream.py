@@ -77,6 +77,8 @@ class Stream:
         # Called with each version before watchers see it, and whose it is: an object's or this
         # stream's own.
         self.on_shown: Callable[[int, Item | ListScope], None] | None = None
+        # Called with each object that is gone upstream, and the version of its end.
+        self.on_gone: Callable[[Key, int], None] | None = None
         self._counters = counters
         # Watches that have yet to be told what was before: no feed has them.
         self.behind: set[object] = set()
@@ -224,6 +226,10 @@ class Stream:
             self._sorted = None
             if any(change.type is not EventType.MODIFIED for change in changes):
                 self._order = None
+            if self.on_gone is not None:
+                for change in changes:
+                    if change.type is EventType.DELETED:
+                        self.on_gone(change.item.key, change.version)
             feeds = self._feeds.values()
             if self.on_shown is not None and any(feed.watchers for feed in feeds):
                 self.on_shown(changes[-1].version, changes[-1].item)

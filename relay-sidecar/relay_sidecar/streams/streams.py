@@ -38,6 +38,8 @@ DEFAULT_STREAMS = 256
 STREAM_BYTES = 16 * 1024
 # For each stream that may follow upstream; more are of no use to anybody, and each costs time.
 SNAPSHOTS_PER_STREAM = 4
+# Fields that an object has for life: a pod that is bound stays so.
+LASTING = frozenset({"metadata.name", "metadata.namespace", "spec.nodeName"})
 # Seconds for which it is known how much is kept: to add all of it up for each event costs more.
 MEASURED_FOR = 0.25
 
@@ -93,6 +95,8 @@ class Streams:
         self.on_start: list[Callable[[Stream], None]] = []
         # Called each time that upstream turns out to have another history.
         self.on_history_lost: list[Callable[[], None]] = []
+        # Called with objects that a stream has seen end.
+        self.on_ended: list[Callable[[list[ObjectEvicted]], None]] = []
         # Called with each stream that is deleted for want of room.
         self.on_evicted: list[Callable[[Stream], None]] = []
         self.evicted = 0
@@ -289,8 +293,16 @@ class Streams:
         return True
 
     def has_room(self, more: int) -> bool:
-        """For so many objects more, after what no reader has asked for lately is evicted."""
-        return self._lacks(more, now=time.monotonic()) is None
+        """For so many objects more of a stream that is there, after what no reader has asked for
+        lately is evicted. Before such a stream ends for want of room, all windows are given up: a
+        client whose watch breaks lists anew, the others notice nothing."""
+        now = time.monotonic()
+        if self._lacks(more, now=now) is None:
+            return True
+        for stream in self:
+            stream.collection.forget_up_to(stream.collection.cursor)
+        self._measured = None
+        return self._lacks(more, now=now) is None
 
     def _lacks(self, more: int, *, now: float) -> str | None:
         """The limit that is in the way."""
@@ -396,11 +408,20 @@ class Streams:
         stream = Stream(scope, collection, self.counters, now=now)
         stream.on_shown = partial(self.floor.raise_to, scope.resource)
         stream.named_kind = lambda: self.kind_of(scope.resource)
+        # What leaves another selection may be there still.
+        if not scope.labels.requirements and LASTING.issuperset(scope.fields.paths):
+            stream.on_gone = partial(self._ended, scope.resource)
         self._measured = None
         self._streams.setdefault(scope.resource, {})[scope] = stream
         return stream
 
     # ── single objects ──
+
+    def _ended(self, resource: ResourceName, key: Key, version: int) -> None:
+        gone = self.seen.ended(resource, key, version)
+        if gone:
+            for observer in self.on_ended:
+                observer(gone)
 
     def went_back(
         self, resource: ResourceName, version: int, but: Stream | None

@@ -166,8 +166,7 @@ class Api:
         )
         if answer.status in (200, 201, 202):
             if is_learned_from(info, request.headers):
-                is_of_node = request[CALLER].is_node
-                await fresh.written(info, wanted, answer, asked_at, is_of_node=is_of_node)
+                await fresh.written(info, wanted, answer, asked_at)
             else:
                 fresh.changed(info, wanted, answer)
         return await answer.send(request)

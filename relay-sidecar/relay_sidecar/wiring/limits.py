@@ -8,6 +8,8 @@ from relay_sidecar.web.reads.freshness import ReadSettings
 # A window covers what a client misses between two watches; bytes and events of one stream.
 WINDOW_BYTES = 8 * 1024 * 1024
 WINDOW_EVENTS = 10_000
+# Of the budget, the window of one stream: a few busy ones leave room for objects.
+WINDOW_SHARE = 1 / 16
 # Of the cgroup's limit; the rest is for the process itself and for answers under way.
 SHARE_OF_LIMIT = 0.6
 
@@ -21,12 +23,13 @@ def budget_of(config: Config) -> int:
 
 
 def limits_of(config: Config) -> Limits:
+    budget = budget_of(config)
     return Limits(
-        memory_budget=budget_of(config),
+        memory_budget=budget,
         max_streams=config.max_streams,
         max_objects=config.max_objects,
         max_watchers=config.max_watchers,
-        window_bytes=WINDOW_BYTES,
+        window_bytes=min(WINDOW_BYTES, int(budget * WINDOW_SHARE)),
         window_events=WINDOW_EVENTS,
         idle_timeout=config.idle_timeout,
         retain=config.retain,

@@ -184,6 +184,7 @@ class Relay:
             probe.on_change.append(self._pushdown.link)
         probe.on_standstill.append(streams.reflectors.doubt)
         streams.on_evicted.append(lambda stream: journal.send(*deletion_records([stream])))
+        streams.on_ended.append(lambda gone: journal.send(*gone))
         streams.beside += (lambda: self._documents.size, opened.size)
         streams.on_start.append(lambda stream: self._schemas.started(stream.scope.resource))
         streams.on_start.append(

@@ -211,11 +211,10 @@ class Freshness:
         wanted: Representation,
         answer: BufferedResponse,
         asked_at: float,
-        *,
-        is_of_node: bool = False,
     ) -> None:
         """What upstream answered to a write that it was asked for at this wall time, before that
-        is handed out; `is_of_node`: to the node itself."""
+        is handed out. What a node only writes, such as the states of ever new pods, takes no room
+        from what it reads."""
         if is_never_read_again(info.resource):
             self.passed_on(info.resource, answer.content, wanted, is_list=False)
             if info.name:
@@ -223,9 +222,7 @@ class Freshness:
             return
         if info.verb in _DELETIONS and _DRY_RUN in answer.asked:
             return
-        if wanted.form is Form.WHOLE and await self._is_learned(
-            info, answer, asked_at=asked_at, is_of_node=is_of_node
-        ):
+        if wanted.form is Form.WHOLE and await self._is_learned(info, answer, asked_at=asked_at):
             return
         self.changed(info, wanted, answer)
         if info.verb == "delete":
@@ -252,7 +249,7 @@ class Freshness:
         return read_timeout * (0.8 if self.streams.is_up else 0.5)
 
     async def _is_learned(
-        self, info: RequestInfo, answer: BufferedResponse, *, asked_at: float, is_of_node: bool
+        self, info: RequestInfo, answer: BufferedResponse, *, asked_at: float
     ) -> bool:
         """Whether the answer tells all that the write has changed."""
         body = answer.content
@@ -269,7 +266,7 @@ class Freshness:
             self.handed_out(info.resource, item.version, item)
             await self._learn_end(info, uid(body))
         else:
-            await self.remember(info.resource, item, asked_at=asked_at, is_of_node=is_of_node)
+            await self.remember(info.resource, item, asked_at=asked_at)
         return True
 
     async def _are_ends(self, info: RequestInfo, body: bytes) -> bool:

@@ -223,3 +223,16 @@ def test_what_is_kept_beside_objects_counts_and_what_is_put_together_goes_first(
     streams.passing.clear()
     with pytest.raises(NoRoom, match="--memory-budget"):
         listed(streams, 2, now=2 * IDLE)
+
+
+def test_windows_are_given_up_before_a_stream_that_grows_ends() -> None:
+    streams = made(budget=5 * SIZE + STREAM_BYTES)
+    stream = listed(streams, 0)
+    read(stream)
+    for version in range(2, 20):
+        changed = Item(("n", "cm-0"), version, b"{}".ljust(SIZE))
+        stream.apply([Event(EventType.MODIFIED, version, changed)])
+    assert stream.collection.size_bytes > 10 * SIZE
+    assert streams.has_room(1)
+    assert stream.collection.size_bytes == SIZE
+    assert not streams.has_room(100_000)
