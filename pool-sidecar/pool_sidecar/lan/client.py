@@ -7,6 +7,7 @@ not say so, a new one that was accepted or refused does.
 
 import asyncio
 import errno
+import re
 import socket
 from http import HTTPStatus
 from typing import Final
@@ -16,7 +17,7 @@ from pool_sidecar.core.lan_state import MAX_STATE, LanState
 from pool_sidecar.core.members import Peer
 from pool_sidecar.core.peers import ROUND_DEADLINE, Sign
 from pool_sidecar.lan.certificate import Certificate
-from pool_sidecar.lan.http_head import MAX_HEAD, BadHead, Head, read_head
+from pool_sidecar.lan.http_head import MAX_HEAD, TICKET, BadHead, Head, read_head
 from pool_sidecar.lan.tls import client_context
 from pool_sidecar.lan.tunnel import Stream
 
@@ -29,6 +30,7 @@ _NO_SIGN: Final = {
     errno.ENETDOWN,
     errno.EADDRNOTAVAIL,
 }
+_TICKET: Final = re.compile(r"[a-z0-9]{1,63}", re.ASCII)
 # Seconds until a lender has answered: it dials for 5.
 CONNECT_DEADLINE: Final = 6.0
 
@@ -66,6 +68,8 @@ class PeerClient:
         self._own = own
         self._turn = 0
         self._kept: Stream | None = None
+        # By what the peer knows this node again, which it said last.
+        self._ticket = ""
 
     def close(self) -> None:
         if self._kept is not None:
@@ -124,6 +128,9 @@ class PeerClient:
         self._kept.writer.write(_request("GET", "/state"))
         head = await _answer(self._kept)
         size = head.headers.get("content-length", "")
+        ticket = head.headers.get(TICKET.lower(), "")
+        # As a name in the handshake: the peer may send anything.
+        self._ticket = ticket if _TICKET.fullmatch(ticket) else ""
         if head.first[1] != str(HTTPStatus.OK.value):
             raise ValueError(f"the peer answered {head.first[1]}")
         if not (size.isascii() and size.isdecimal() and len(size) < 6 and int(size) <= MAX_STATE):
@@ -162,7 +169,7 @@ class PeerClient:
                 lambda: protocol,
                 sock=sock,
                 ssl=client_context(self._own.certificate, self._own.key, self.peer.certificates),
-                server_hostname="",
+                server_hostname=self._ticket,
             )
             return Stream(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
         except BaseException:

@@ -48,7 +48,13 @@ async def read_head(reader: asyncio.StreamReader) -> Head | None:
     return Head((words[0], words[1], words[2]), headers)
 
 
-def answer(status: HTTPStatus, body: bytes = b"", *, is_last: bool = False) -> bytes:
+# Of a state: by what the peer is known again at its next handshake.
+TICKET: Final = "Pool-Ticket"
+
+
+def answer(
+    status: HTTPStatus, body: bytes = b"", *, is_last: bool = False, ticket: str = ""
+) -> bytes:
     """A whole answer; JSON where it has a body and is 200."""
     lines = [f"HTTP/1.1 {status.value} {status.phrase}"]
     if status is not HTTPStatus.OK or body:
@@ -56,6 +62,8 @@ def answer(status: HTTPStatus, body: bytes = b"", *, is_last: bool = False) -> b
     if body:
         kind = "application/json" if status is HTTPStatus.OK else "text/plain; charset=utf-8"
         lines.append(f"Content-Type: {kind}")
+    if ticket:
+        lines.append(f"{TICKET}: {ticket}")
     if is_last:
         lines.append("Connection: close")
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + body

@@ -3,16 +3,20 @@
 Guarantees: who is not in the directory gets no further than the handshake, and who left it, not to
 the next request; connections, handshakes, heads and requests of each peer are bounded, so that a
 flood of the LAN is refused and never fills memory, nor a processor with handshakes. Strangers, from
-however many addresses, take no place from members. All other targets are 403. Of the relay they get
-its pool listener, for one GET in each connection, with this node's token, which they never see.
+however many addresses, take no place from members; nor do pods, which come under the address of
+their node: a member is known by its ticket before the handshake (`tickets`). All other targets are
+403. Of the relay they get its pool listener, for one GET in each connection, with this node's
+token, which they never see.
 """
 
 import asyncio
 import errno
+import secrets
 import socket
 import ssl
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import Any, Final, Protocol
@@ -26,6 +30,7 @@ from edge_sidecars.runtime.scarcity import is_reserved, report, scarcity
 from edge_sidecars.runtime.web.listener import PAUSE
 from pool_sidecar.core.budget import Budget, Limits, Rate
 from pool_sidecar.core.members import Directory, Peer
+from pool_sidecar.core.tickets import Tickets
 from pool_sidecar.lan.certificate import Certificate
 from pool_sidecar.lan.cloud_dial import NoTunnel, dial
 from pool_sidecar.lan.http_head import MAX_HEAD, BadHead, Head, answer, read_head, refusal
@@ -50,6 +55,10 @@ MAX_STRANGERS: Final = 64
 # costs two milliseconds. A member keeps its connections, and a new one comes again each 2 s.
 HANDSHAKES: Final = 10
 HANDSHAKES_AT_ONCE: Final = 64
+# In their handshake, of the address of a member: one more takes the place of the oldest.
+MAX_ARRIVING: Final = 32
+# A second of such an address, and at once, that get as far as to say whose they are.
+ARRIVALS: Final = 200
 # Of one peer: requests a second (it makes one in two, and one for each tunnel), and at once: all
 # streams of its relays begin in one moment.
 REQUEST_RATE: Final = 4
@@ -111,21 +120,32 @@ class LanListener:
                 all_connections=limits.all_connections + READERS.all_connections + OTHERS,
             )
         )
+        self._tickets = Tickets(lambda: secrets.token_hex(16))
         self._context = listener_context(own.certificate, own.key, ())
+        # For members alone that have a ticket.
+        self._ticket_context = self._context
         self._tasks: set[asyncio.Task[None]] = set()
         self._hosts: Counter[str] = Counter()
         self._strangers = 0
         self._handshakes = Rate(HANDSHAKES, HANDSHAKES_AT_ONCE)
+        self._proven = Rate(HANDSHAKES, HANDSHAKES_AT_ONCE)
+        self._arrivals = Rate(ARRIVALS, ARRIVALS)
+        # In their handshake, the oldest first, with their address.
+        self._arriving: dict[socket.socket, str] = {}
         self._known: frozenset[str] = frozenset()
         self._sockets: list[socket.socket] = []
 
     def trust(self, directory: Directory) -> None:
         """The directory changed: tunnels of those that left it end now."""
         certificates = directory.certificates
-        self._context = listener_context(self._own.certificate, self._own.key, certificates)
+        own = self._own.certificate, self._own.key
+        self._context = listener_context(*own, certificates)
+        self._ticket_context = listener_context(*own, certificates, lets_in=self._lets_in)
+        self._tickets.keep(directory.peers)
         addresses = (text for it in directory.peers.values() for text in it.addresses)
         self._known = frozenset(str(ip_address(text)) for text in addresses)
-        self._handshakes.forget(boottime())
+        for rate in (self._handshakes, self._proven, self._arrivals):
+            rate.forget(boottime())
         for tunnels in (self.tunnels, self.readers):
             tunnels.reset_all(unless=directory.peers.__contains__)
 
@@ -181,30 +201,48 @@ class LanListener:
             await asyncio.sleep(0)
             host = str(at[0])
             is_stranger = host not in self._known
-            if not self._has_place(host, is_stranger=is_stranger):
+            context = self._context_of(host, is_stranger=is_stranger)
+            if context is None:
                 sock.close()
                 continue
             self._hosts[host] += 1
             self._strangers += is_stranger
-            self._spawn(self._serve(sock, host, is_stranger=is_stranger))
+            self._arriving[sock] = host
+            self._spawn(self._serve(sock, host, context, is_stranger=is_stranger))
 
-    def _has_place(self, host: str, *, is_stranger: bool) -> bool:
-        lent = self._limits.all_connections + READERS.all_connections
+    def _context_of(self, host: str, *, is_stranger: bool) -> ssl.SSLContext | None:
+        """By which one that comes from there may prove who it is; None: it has no place."""
+        now, lent = boottime(), self._limits.all_connections + READERS.all_connections
         if self._hosts.total() >= lent + OTHERS:
-            return False
-        if is_stranger and self._strangers >= MAX_STRANGERS:
-            return False
-        lent = 0 if is_stranger else self._limits.connections + READERS.connections
-        if self._hosts[host] >= MAX_OF_HOST + lent:
-            return False
-        return self._handshakes.takes("" if is_stranger else host, boottime())
+            return None
+        if is_stranger:
+            is_full = self._strangers >= MAX_STRANGERS or self._hosts[host] >= MAX_OF_HOST
+            return None if is_full or not self._handshakes.takes("", now) else self._context
+        lent = self._limits.connections + READERS.connections
+        if self._hosts[host] >= MAX_OF_HOST + lent or not self._arrivals.takes(host, now):
+            return None
+        arriving = [sock for sock, at in self._arriving.items() if at == host]
+        if len(arriving) >= MAX_ARRIVING:
+            del self._arriving[arriving[0]]
+            with suppress(OSError):
+                arriving[0].shutdown(socket.SHUT_RDWR)
+        return self._context if self._handshakes.takes(host, now) else self._ticket_context
 
-    async def _serve(self, sock: socket.socket, host: str, *, is_stranger: bool) -> None:
+    def _lets_in(self, ticket: str) -> bool:
+        """Beyond the handshakes of its address, each member has some of its own."""
+        now = boottime()
+        member = self._tickets.owner(ticket, now)
+        return member is not None and self._proven.takes(member, now)
+
+    async def _serve(
+        self, sock: socket.socket, host: str, context: ssl.SSLContext, *, is_stranger: bool
+    ) -> None:
         try:
             try:
-                writer, reader = await self._secured(sock)
+                writer, reader = await self._secured(sock, context)
             finally:
                 self._strangers -= is_stranger
+                self._arriving.pop(sock, None)
         except OSError as error:
             if sparing.allows("handshake", host):
                 logger.info("a handshake failed", extra=fields(host=host, why=error))
@@ -220,7 +258,7 @@ class LanListener:
             self._left(host)
 
     async def _secured(
-        self, sock: socket.socket
+        self, sock: socket.socket, context: ssl.SSLContext
     ) -> tuple[asyncio.StreamWriter, asyncio.StreamReader]:
         """Raises OSError where the handshake fails."""
         loop = asyncio.get_running_loop()
@@ -229,7 +267,7 @@ class LanListener:
         transport, _ = await loop.connect_accepted_socket(
             lambda: protocol,
             sock,
-            ssl=self._context,
+            ssl=context,
             ssl_handshake_timeout=HANDSHAKE,
             ssl_shutdown_timeout=HANDSHAKE,
         )
@@ -278,7 +316,8 @@ class LanListener:
             stream.writer.write(refusal(HTTPStatus.BAD_REQUEST, "no request here has a body"))
             return False
         if (method, target) == ("GET", "/state"):
-            stream.writer.write(answer(HTTPStatus.OK, self._lender.state(now)))
+            ticket = self._tickets.of(name, now)
+            stream.writer.write(answer(HTTPStatus.OK, self._lender.state(now), ticket=ticket))
             await stream.writer.drain()
             return True
         if method == "CONNECT":

@@ -7,7 +7,7 @@ from its next connection on.
 
 import ssl
 from asyncio.sslproto import SSLProtocol
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from edge_sidecars.kubeapi.credentials import present
@@ -22,9 +22,22 @@ def limit_buffers() -> None:
     SSLProtocol.max_size = _READ
 
 
-def listener_context(certificate: str, key: str, peers: Iterable[bytes]) -> ssl.SSLContext:
-    """`peers`: certificates in DER."""
+def listener_context(
+    certificate: str,
+    key: str,
+    peers: Iterable[bytes],
+    *,
+    lets_in: Callable[[str], bool] | None = None,
+) -> ssl.SSLContext:
+    """`peers`: certificates in DER. `lets_in`: whether who dials this name gets further than to say
+    so; before that no key of ours is used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    if lets_in is not None:
+
+        def named(_: object, name: str | None, __: ssl.SSLContext) -> int | None:
+            return None if lets_in(name or "") else ssl.ALERT_DESCRIPTION_ACCESS_DENIED
+
+        context.sni_callback = named
     # A ticket would let a former member in.
     context.num_tickets = 0
     return _completed(context, certificate, key, peers)

@@ -241,6 +241,49 @@ def test_strangers_get_so_many_handshakes_a_second_and_a_member_gets_its_own(
     while_listening(lender, run)
 
 
+@pytest.mark.parametrize("how", ["silent", "no certificate"])
+def test_pods_that_come_under_the_address_of_a_member_take_no_handshake_from_it(
+    lender: Lender, how: str
+) -> None:
+    """40 connections a second, for longer than the burst of the address lasts."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+
+    async def pod(port: int) -> None:
+        with contextlib.suppress(OSError):
+            secured = None if how == "silent" else context
+            _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=secured)
+            try:
+                await asyncio.sleep(5.0)
+            finally:
+                writer.transport.abort()
+
+    async def pods(port: int) -> None:
+        async with asyncio.TaskGroup() as group:
+            while True:
+                group.create_task(pod(port))
+                await asyncio.sleep(1 / 40)
+
+    async def run(listener: LanListener, port: int) -> None:
+        client = lender.client(port, lender.others)
+        assert (await client.state()).node == "n1"
+        flood = asyncio.create_task(pods(port))
+        await asyncio.sleep(3.0)
+        tunnels = []
+        for _ in range(12):
+            tunnels.append(await client.tunnel())
+            await asyncio.sleep(0.1)
+        client.close()
+        assert (await client.state()).node == "n1"
+        for each in tunnels:
+            each.reset()
+        client.close()
+        flood.cancel()
+        await asyncio.wait([flood])
+
+    while_listening(lender, run)
+
+
 def test_a_flood_of_connections_leaves_turns_of_the_loop_to_everything_else(
     lender: Lender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,11 +295,10 @@ def test_a_flood_of_connections_leaves_turns_of_the_loop_to_everything_else(
         turns[0] += 1
         asyncio.get_running_loop().call_soon(tick)
 
-    def refuse(listener: LanListener, host: str, *, is_stranger: bool) -> bool:
+    def refuse(listener: LanListener, host: str, *, is_stranger: bool) -> None:
         seen.append(turns[0])
         if len(seen) == BACKLOG:
             all_seen.set()
-        return False
 
     async def run(listener: LanListener, port: int) -> None:
         strangers = [socket.create_connection(("127.0.0.1", port)) for _ in range(BACKLOG)]
@@ -265,7 +307,7 @@ def test_a_flood_of_connections_leaves_turns_of_the_loop_to_everything_else(
         for sock in strangers:
             sock.close()
 
-    monkeypatch.setattr(LanListener, "_has_place", refuse)
+    monkeypatch.setattr(LanListener, "_context_of", refuse)
     while_listening(lender, run)
     assert len(set(seen)) == BACKLOG
 
