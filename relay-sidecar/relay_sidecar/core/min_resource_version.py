@@ -16,6 +16,7 @@ from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.attrs import uid
 from edge_sidecars.apimachinery.store import Collection
+from relay_sidecar.core.listed_states import ListedStates
 from relay_sidecar.core.unknown_changes import UnknownChanges
 
 # A live stream sees a deletion one round trip after the client that asked for it; so many deletions
@@ -48,6 +49,7 @@ class MinResourceVersion:
 
     def __init__(self) -> None:
         self._bars: dict[tuple[str, str], _ResourceMinimum] = {}
+        self.states = ListedStates()
 
     def of(self, resource: ResourceName) -> int:
         """The highest version that was handed out."""
@@ -66,6 +68,7 @@ class MinResourceVersion:
         Its version is that of the whole of etcd, which a stream of the scope gets with the next
         bookmark only; its objects may be the same long before.
         """
+        self.states.listed(scope, version, fingerprint)
         bar = self._bar(scope.resource)
         bar.raise_to(version, scope)
         if version == bar.version:
@@ -96,6 +99,7 @@ class MinResourceVersion:
 
     def went_back(self, resource: ResourceName, version: int) -> None:
         """Upstream is at `version`: what was handed out beyond it is of a lost history."""
+        self.states.went_back(resource.storage, version)
         bar = self._bars.get(resource.storage)
         if bar is not None and bar.version > version:
             self._bars[resource.storage] = _ResourceMinimum(version)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from edge_sidecars.apimachinery.objects import Event, Item, Key, Malformed, Page, kind_of
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.status import Status
-from edge_sidecars.apimachinery.store import Collection, ObjectChange
+from edge_sidecars.apimachinery.store import Collection, ObjectChange, fingerprint_of
 from edge_sidecars.apimachinery.watch_events import EventType, Failure
 from relay_sidecar.core.stream.commands import ListEvidence
 from relay_sidecar.streams.fanout import Feed, StreamView
@@ -135,6 +135,13 @@ class Stream:
     def version(self) -> int:
         """The highest that the objects here are known to have."""
         return max(self.collection.cursor, self.equal_at)
+
+    def fingerprint_of(self, scope: ListScope) -> int:
+        """Of the part of the objects here that is in a scope which this stream covers."""
+        predicate = self.scope.residual(scope)
+        if predicate is None:
+            return self.collection.fingerprint
+        return fingerprint_of(filter(predicate.matches, self.collection.objects.values()))
 
     def items(self) -> Sequence[Item]:
         """In kube-apiserver's order, that of etcd's keys."""

@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
@@ -120,6 +121,20 @@ class Freshness:
             return {}
         return age_headers(confirmed_at, now=self.wall())
 
+    def version(self, stream: Stream, scope: ListScope) -> int:
+        """The highest at which upstream is known to have held what the stream holds of the scope:
+        a list of a namespace tells it, where the stream is of all."""
+        found = stream.version
+        if not stream.collection.is_synced:
+            return found
+        is_of_one = scope.name is not None and scope.namespace
+        of_all = ListScope(scope.resource, scope.namespace) if is_of_one else scope
+        for each in (scope, of_all) if is_of_one else (scope,):
+            if stream.scope.covers(each):
+                whole, part = stream.collection.fingerprint, partial(stream.fingerprint_of, each)
+                found = self.minimum.states.version(each, found, whole=whole, part=part)
+        return found
+
     async def is_new_enough(
         self, stream: Stream, scope: ListScope, *, is_of_one: bool = False
     ) -> bool:
@@ -135,7 +150,7 @@ class Freshness:
                 self.minimum.is_reached(
                     scope,
                     stream.collection,
-                    equal_at=stream.equal_at,
+                    equal_at=self.version(stream, scope),
                     at=at,
                     asked_at=stream.asked_at,
                 )

@@ -14,8 +14,6 @@ from typing import Final, Protocol
 
 from edge_sidecars.apimachinery.objects import Malformed
 from edge_sidecars.apimachinery.scope import ListScope
-from edge_sidecars.apimachinery.selection.shards import EVERYTHING
-from edge_sidecars.apimachinery.store import fingerprint_of
 from edge_sidecars.kubeapi import ApiError
 from relay_sidecar.core.stream.commands import ListEvidence
 from relay_sidecar.core.stream.metadata_list import MetadataList, read_metadata
@@ -139,6 +137,8 @@ class ListProofs:
             return None
         if stream.is_dropped or not self._freshness.streams.is_live(stream):
             return None
+        if stream.version < version and fingerprint is not None:
+            self._freshness.minimum.listed(scope, version, fingerprint)
         return max(version, stream.version)
 
 
@@ -150,7 +150,4 @@ def _holds(stream: Stream, scope: ListScope, version: int, fingerprint: int) -> 
     """Whether the part of its objects that is in the scope is the same."""
     if _has_come_to(stream, version):
         return True
-    predicate = stream.scope.residual(scope, shards=EVERYTHING)
-    items = stream.collection.objects.values()
-    held = items if predicate is None else filter(predicate.matches, items)
-    return stream.collection.is_synced and fingerprint_of(held) == fingerprint
+    return stream.collection.is_synced and stream.fingerprint_of(scope) == fingerprint

@@ -5,6 +5,8 @@ Kubernetes promises), or that of a live stream which upstream's metadata have ju
 version 0 and NotOlderThan come from a stream.
 """
 
+from functools import partial
+
 from edge_sidecars.apimachinery.request.request_info import ListOptions
 from edge_sidecars.apimachinery.status import Refused, expired, expired_continue, too_large_version
 from edge_sidecars.kubeapi import Unreachable
@@ -114,17 +116,19 @@ class Lists:
                 return answer
             # The link went a moment ago: what is known stands in for what upstream would say.
             is_confirmed = False
-        if asked and not await stream.until(lambda: stream.version >= asked, timeout=VERSION_WAIT):
+        version = partial(self._freshness.version, stream, scope)
+        if asked and not await stream.until(lambda: version() >= asked, timeout=VERSION_WAIT):
             answer = await self._from_upstream.answer(listing, is_last_resort=True)
             if answer is None:
-                raise Refused(too_large_version(asked, stream.version))
+                raise Refused(too_large_version(asked, version()))
             return answer
         stands_in = self._asks_upstream(listing) or not is_confirmed
-        return await self._send(listing, stream, stream.version, since, stands_in=stands_in)
+        return await self._send(listing, stream, version(), since, stands_in=stands_in)
 
     async def _exactly(self, listing: ClientList, version: int, since: float) -> web.StreamResponse:
         for stream in self._streams.covering(listing.scope):
-            if version in (stream.collection.cursor, stream.version):
+            known = self._freshness.version(stream, listing.scope)
+            if version in (stream.collection.cursor, stream.version, known):
                 stands_in = self._asks_upstream(listing)
                 return await self._send(listing, stream, version, since, stands_in=stands_in)
         if self._upstream.is_up:

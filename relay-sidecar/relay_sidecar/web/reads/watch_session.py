@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 
 from edge_sidecars.apimachinery.request.list_options import VersionMatch
 from edge_sidecars.apimachinery.request.request_info import ListOptions
+from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.status import Refused, expired
 from edge_sidecars.apimachinery.store import Expired
 from edge_sidecars.runtime.web import aiohttp_web as web
@@ -27,6 +28,7 @@ class WatchSession:
         self,
         request: web.BaseRequest,
         stream: Stream,
+        scope: ListScope,
         see: Callable[[Stream], StreamView],
         options: ListOptions,
         freshness: Freshness,
@@ -34,6 +36,7 @@ class WatchSession:
         stands_in: bool = False,
     ) -> None:
         self._stands_in = stands_in
+        self._scope = scope
         self._writer = event_writer(request)
         self.response = self._writer.response
         self._request = request
@@ -63,7 +66,7 @@ class WatchSession:
             return
         stream, view = self._stream, self._view
         items = stream.items()
-        self._position = stream.version
+        self._position = self._freshness.version(stream, self._scope)
         self._freshness.handed_out(stream.scope.resource, self._position, stream.scope)
         await self._write(view.added(item) for item in items if view.shows(item))
         if self._options.send_initial_events and self._options.allow_bookmarks:

@@ -100,7 +100,7 @@ class Watches:
             stream = await self._found(read, scope, options, since)
             see = partial(view_of, scope=scope, wanted=wanted, shards=options.shards)
             if stream is not None:
-                session = WatchSession(request, stream, see, options, self._freshness)
+                session = WatchSession(request, stream, scope, see, options, self._freshness)
                 return await self._run(session, options, permit, since)
         finally:
             self._open -= 1
@@ -111,7 +111,9 @@ class Watches:
             found = self._streams.covering(scope)
             if not found or not _begins_with_state(options):
                 raise
-            session = WatchSession(request, found[0], see, options, self._freshness, stands_in=True)
+            session = WatchSession(
+                request, found[0], scope, see, options, self._freshness, stands_in=True
+            )
             return await self._run(session, options, permit, since)
 
     async def _forwarded(
@@ -169,10 +171,11 @@ class Watches:
         stream = await ready(self._streams, scope, now=self._freshness.now(), since=since)
         if not await self._freshness.is_new_enough(stream, scope) and not stream.is_stuck:
             return None
-        if asked and not await stream.until(lambda: stream.version >= asked, timeout=VERSION_WAIT):
+        version = partial(self._freshness.version, stream, scope)
+        if asked and not await stream.until(lambda: version() >= asked, timeout=VERSION_WAIT):
             if self._upstream.is_up:
                 return None
-            raise Refused(too_large_version(asked, stream.version))
+            raise Refused(too_large_version(asked, version()))
         return stream
 
     async def _holding(self, scope: ListScope, version: int) -> Stream | None:

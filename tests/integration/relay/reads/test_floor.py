@@ -208,3 +208,39 @@ def test_api_versions_of_a_resource_have_one_floor(near: Place, contents: Conten
     caller.delete(f"{one}/a").expect()
     assert caller.get(f"{other}/a", ANY).status == 404
     assert not caller.get(other, ANY).names
+
+
+# ── versions, where a wider stream answers ──
+
+
+def test_a_list_of_a_namespace_does_not_go_back_where_a_wider_stream_answers(
+    one_relay: Place, contents: Contents
+) -> None:
+    """Its version is of all of etcd, which the wider stream learns with its next bookmark."""
+    caller, path = one_relay.caller(), contents.path("configmaps")
+    contents.configmap("a")
+
+    def is_live() -> bool:
+        return "Age" not in caller.get(collection("configmaps"), ANY).headers
+
+    wait_for(is_live, timeout=SOON, what="a live stream of all")
+    # Of another resource: no stream here sees it.
+    contents.create("services", "b", spec={"ports": [{"port": 80}]})
+    version = int(caller.get(path).version)
+    one_relay.cut()
+    not_older: Parameters = {
+        "resourceVersion": version,
+        "resourceVersionMatch": "NotOlderThan",
+    }
+    exact: Parameters = {"resourceVersion": version, "resourceVersionMatch": "Exact"}
+    for query in (ANY, {}, not_older, exact):
+        listed = caller.get(path, query)
+        assert (listed.status, "Age" in listed.headers) == (200, True), listed.body
+        assert listed.names == ["a"]
+        assert int(listed.version) == version
+    watch_list = {**not_older, "sendInitialEvents": "true", "allowWatchBookmarks": "true"}
+    with caller.watch(path, {**watch_list, "timeoutSeconds": 120}) as watching:
+        assert watching.wait_initial_end().version == version
+        one_relay.heal()
+        contents.configmap("c")
+        watching.wait_told(("ADDED", "a"), ("ADDED", "c"))

@@ -1,0 +1,64 @@
+"""At which version upstream held what a part of a stream holds.
+
+A list of a namespace has the version of the whole of etcd, which a wider stream gets with the next
+bookmark only: who got that list is not to see an older version when the wider stream answers for
+upstream, nor to be refused the version that it has. Guarantee: a version is told only for the very
+objects, at their versions, that upstream listed at it. Bounded: of the scopes that were listed
+last. Knows no stream.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from edge_sidecars.apimachinery.scope import ListScope
+
+# Some 300 bytes each.
+MAX_SCOPES: Final = 1000
+
+
+@dataclass(slots=True)
+class _State:
+    """`compared`: with which objects of a stream, by their fingerprint, and whether its part was
+    the same."""
+
+    version: int
+    fingerprint: int
+    compared: tuple[int, bool] | None = None
+
+
+class ListedStates:
+    """Of all resources."""
+
+    def __init__(self) -> None:
+        self._states: OrderedDict[ListScope, _State] = OrderedDict()
+
+    def listed(self, scope: ListScope, version: int, fingerprint: int) -> None:
+        """Upstream held this at that version; `fingerprint` as `fingerprint_of` its items."""
+        before = self._states.get(scope)
+        if before is not None and before.version > version:
+            return
+        self._states[scope] = _State(version, fingerprint)
+        self._states.move_to_end(scope)
+        if len(self._states) > MAX_SCOPES:
+            self._states.popitem(last=False)
+
+    def version(
+        self, scope: ListScope, version: int, *, whole: int, part: Callable[[], int]
+    ) -> int:
+        """The highest version at which upstream is known to have held what a stream holds of the
+        scope, `version` at least. `whole` is the fingerprint of all that the stream holds, `part`
+        makes that of the scope."""
+        state = self._states.get(scope)
+        if state is None or state.version <= version:
+            return version
+        if state.compared is None or state.compared[0] != whole:
+            state.compared = (whole, part() == state.fingerprint)
+        return state.version if state.compared[1] else version
+
+    def went_back(self, resource: tuple[str, str], version: int) -> None:
+        """What upstream held beyond `version` is of a lost history."""
+        for scope, state in tuple(self._states.items()):
+            if scope.resource.storage == resource and state.version > version:
+                del self._states[scope]
