@@ -107,6 +107,19 @@ class World:
             yield relay
 
     @contextmanager
+    def relay_of_person(self) -> Iterator[RelayProcess]:
+        """The same with a kubeconfig, in YAML as kubectl writes it."""
+        path = self.folder / "yaml.kubeconfig"
+        # YAML is all that JSON is; the comment is what JSON is not.
+        path.write_text("# of a person\n" + self._kubeconfig.read_text(encoding="utf-8"))
+        relay = RelayProcess([f"--kubeconfig={path}"])
+        try:
+            self.start(relay)
+            yield relay
+        finally:
+            relay.stop()
+
+    @contextmanager
     def stopped_relay(
         self, *, link: FaultProxy | None = None, flags: Sequence[str] = ()
     ) -> Iterator[RelayProcess]:

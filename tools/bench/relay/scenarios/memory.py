@@ -27,15 +27,16 @@ SETTLE = 5.0
 def memories(world: World, options: Options) -> list[Result]:
     results = []
     for count in COUNTS:
-        result = Result(f"memory-{count}", RELAY)
-        for _ in range(options.runs):
-            with world.relay() as relay:
-                if count:
-                    _hold(world, relay, world.pods(count))
-                sleep(SETTLE)
-                result.samples.append(_sample(relay))
-        _say(result)
-        results.append(result)
+        for name, started in (("", world.relay), ("-kubeconfig", world.relay_of_person)):
+            result = Result(f"memory-{count}{name}", RELAY)
+            for _ in range(options.runs):
+                with started() as relay:
+                    if count:
+                        _hold(world, relay, world.pods(count))
+                    sleep(SETTLE)
+                    result.samples.append(_sample(relay))
+            _say(result)
+            results.append(result)
     used = Result("memory-used", RELAY)
     for _ in range(options.runs):
         used.samples.append(_after_load(world, options))
