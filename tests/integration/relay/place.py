@@ -189,6 +189,11 @@ class Place:
         """What asks the API server itself, past every link and relay."""
         return Caller(self.plane.server, context=self.plane.tls(), headers={"User-Agent": CLOUD})
 
+    @property
+    def authority(self) -> Path | None:
+        """The PEM file of what clients of a relay trust; None over plain HTTP."""
+        return self._ca
+
     def connect(self, sock: socket.socket) -> socket.socket:
         """The socket as a client's connection to the relay, to read from it as one likes."""
         sock.connect((LOOPBACK, self.relay.port))
