@@ -35,10 +35,12 @@ class Pieces:
         """The same in parts, but for the first piece."""
         return Pieces([*self._pieces[:1], *Pieces(self._pieces[1:]).parts()])
 
-    def rest(self, at: int) -> list[bytes | memoryview]:
-        """What follows `at` bytes, as much as one system call takes."""
+    def rest(self, at: int, size: int) -> list[bytes | memoryview]:
+        """What follows `at` bytes: `size` of them or a piece more, as much as one system call
+        takes."""
         first = bisect_right(self._ends, at)
-        pieces = [*self._pieces[first : first + MOST]]
+        behind = min(bisect_right(self._ends, at + size) + 1, first + MOST)
+        pieces = [*self._pieces[first:behind]]
         if pieces:
             inside = at - (self._ends[first] - len(pieces[0]))
             pieces[0] = memoryview(pieces[0])[inside:]

@@ -83,9 +83,9 @@ class ListBody:
         """What follows `at` bytes, `PART` of them at most."""
         return self._pieces.part(at)
 
-    def rest(self, at: int) -> list[bytes | memoryview]:
-        """What follows `at` bytes, as much as one system call takes."""
-        return self._pieces.rest(at)
+    def rest(self, at: int, size: int) -> list[bytes | memoryview]:
+        """Some `size` bytes that follow `at` ones."""
+        return self._pieces.rest(at, size)
 
     def is_asked_for(self) -> None:
         """By one more reader. A list that several ask for is joined once for all of them."""

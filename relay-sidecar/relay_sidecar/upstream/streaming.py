@@ -25,6 +25,10 @@ from edge_sidecars.runtime.web import aiohttp_web as web
 PATIENCE = 15.0
 # Bytes of a body that are sent together.
 PIECE = 256 * 1024
+# Bytes that are shown to the kernel at once: each piece of them costs, also where it is not taken.
+# Of a list that is much larger, others have their turn in between.
+LEAST_ROOM = 512 * 1024
+MOST_ROOM = 4 * 1024 * 1024
 # Bytes that may wait for the kernel before a part counts as not taken. A plain transport pauses its
 # writer above this, TLS already at it (sslproto, _control_app_writing): with 0 a writer over TLS
 # would be paused with nothing left to send, and only what is sent lets it go on.
@@ -45,7 +49,7 @@ class LongBody(Protocol):
     @property
     def length(self) -> int: ...
     def part(self, at: int, /) -> bytes | memoryview: ...
-    def rest(self, at: int, /) -> list[bytes | memoryview]: ...
+    def rest(self, at: int, size: int, /) -> list[bytes | memoryview]: ...
 
 
 async def send_long(
@@ -59,13 +63,21 @@ async def send_long(
         raise ConnectionResetError("the client has left")
     _buffer(transport, high=WAITING, unsent=PIECE)
     try:
-        sent = 0
+        sent, room = 0, LEAST_ROOM
         while sent < length:
             part = body.part(sent)
             await response.write(part)
             sent += len(part)
-            if sent < length:
-                sent += _taken_at_once(request, body.rest(sent))
+            while sent < length:
+                taken = _taken_at_once(request, body.rest(sent, room))
+                sent += taken
+                if taken < room:
+                    # About so much it will take the next time.
+                    room = max(2 * taken, LEAST_ROOM)
+                    break
+                if room == MOST_ROOM:
+                    await asyncio.sleep(0)
+                room = min(2 * room, MOST_ROOM)
         await response.write_eof()
     finally:
         _buffer(transport, high=None, unsent=UNLIMITED)

@@ -20,7 +20,10 @@ def test_what_follows_is_the_rest_of_the_body(sizes: list[int], where: float) ->
     body, whole = made_of(sizes)
     assert body.length == len(whole)
     at = int(where * len(whole))
-    assert b"".join(body.rest(at)) == whole[at:]
+    assert b"".join(body.rest(at, len(whole))) == whole[at:]
+    some = b"".join(body.rest(at, 3000))
+    assert whole[at:].startswith(some)
+    assert len(some) >= min(3000, len(whole) - at)
     part = bytes(body.part(at))
     assert whole[at:].startswith(part)
     assert len(part) <= PART
@@ -30,8 +33,8 @@ def test_what_follows_is_the_rest_of_the_body(sizes: list[int], where: float) ->
 
 def test_a_system_call_takes_so_many_pieces() -> None:
     body, whole = made_of([3, 2] * MOST)
-    assert len(body.rest(0)) == MOST
-    assert whole.startswith(b"".join(body.rest(0)))
+    assert len(body.rest(0, len(whole))) == MOST
+    assert whole.startswith(b"".join(body.rest(0, len(whole))))
 
 
 @pytest.mark.parametrize("at", [0, 1, PART, PART + ALONE])
