@@ -5,6 +5,7 @@ access                who may, with `--access caller`
 sharding              answers of upstream, reduced to a shard
 link                  is upstream reachable, or another relay that answers from its cache
 probe_request         what a probe asks
+upgrade_request       what a request for another protocol says: which, and who asks
 pool_sources          what the pool-sidecar said, and for how long that holds
 min_resource_version  the lowest resourceVersion of an answer: reads are monotonic
 sealed_form           which bytes are a key of --keep-secrets, what a sealed row is bound to
