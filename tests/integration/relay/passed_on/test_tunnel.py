@@ -115,6 +115,20 @@ def test_r9_an_upgrade_is_asked_for_upstream_as_the_client_does_but_for_its_toke
         assert [protocol.split(b": ")[1][:2] for protocol in protocols] == [b"v5", b"v4"]
 
 
+@pytest.mark.parametrize(
+    ("origin", "is_ours"),
+    [("http://r", True), ("https://r", True), ("http://other", False), ("null", False)],
+)
+def test_r9_a_websockets_origin_is_the_server_that_is_asked(origin: str, is_ours: bool) -> None:
+    """Another relay would refuse that of this one, as one of a web page."""
+    asked = WEBSOCKET.replace(b"Host: r\r\n", f"Host: r\r\nOrigin: {origin}\r\n".encode())
+    with through(echo) as (server, client):
+        client.send(asked)
+        assert client.head()[0] == 101
+        [line] = [it for it in server.requests[0].split(b"\r\n") if it.startswith(b"Origin: ")]
+        assert line.decode() == f"Origin: {server.url if is_ours else origin}"
+
+
 def test_r9_what_comes_right_behind_the_answers_head_is_not_lost() -> None:
     def serve(connection: Connection) -> None:
         connection.send(switch(connection.request()) + b"first")
