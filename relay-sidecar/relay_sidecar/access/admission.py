@@ -40,6 +40,11 @@ class Access(Protocol):
         while what was begun goes on. Raises `Refused` (401, 403, 503)."""
         ...
 
+    def is_of_node(self, caller: Caller) -> bool:
+        """Whether this is the node itself, or a component that it needs to have pods; of a caller
+        that may read something."""
+        ...
+
     def link(self, is_up: bool) -> None:
         """Upstream answers again, or has just ceased to."""
 

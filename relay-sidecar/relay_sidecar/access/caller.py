@@ -31,6 +31,7 @@ from relay_sidecar.core.access.authorizer import (
     Undecided,
     UserInfo,
 )
+from relay_sidecar.core.access.node_components import is_node_component
 from relay_sidecar.core.link import UNAUTHORIZED
 
 # Whose it is, what it may, and the same again for a token that changed hands meanwhile.
@@ -74,6 +75,9 @@ class CallerAccess:
         """Ends the reviews that are open."""
         await self._reviews.close()
         await self._store.save_clock()
+
+    def is_of_node(self, caller: Caller) -> bool:
+        return is_node_component(self._cache.user(caller.token))
 
     def link(self, is_up: bool) -> None:
         if self._store.link(is_up):

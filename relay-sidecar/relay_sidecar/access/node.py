@@ -88,6 +88,9 @@ class NodeAccess:
             caller, info, label_selector=label_selector, field_selector=field_selector
         )
 
+    def is_of_node(self, caller: Caller) -> bool:
+        return caller.is_node or self._callers.is_of_node(caller)
+
     def link(self, is_up: bool) -> None:
         self._callers.link(is_up)
 

@@ -52,6 +52,9 @@ class OwnAccess:
     ) -> float:
         return math.inf
 
+    def is_of_node(self, caller: Caller) -> bool:
+        return False
+
     def link(self, is_up: bool) -> None:
         """Callers need no review."""
 

@@ -16,6 +16,26 @@ from edge_sidecars.apimachinery.scope import ListScope
 MOST: Final = 1000
 
 
+class ScopesOfNode:
+    """What the node itself, or a component that it needs, listed or watched: nobody else's reads
+    take its place. Of too many, those that were asked for longest ago are forgotten."""
+
+    def __init__(self) -> None:
+        self._scopes: OrderedDict[ListScope, None] = OrderedDict()
+
+    def add(self, scope: ListScope) -> None:
+        self._scopes[scope] = None
+        self._scopes.move_to_end(scope)
+        while len(self._scopes) > MOST:
+            self._scopes.popitem(last=False)
+
+    def are_held_by(self, scope: ListScope) -> bool:
+        """Whether a stream of `scope` is one of these, or one without selectors has some of it."""
+        if scope in self._scopes:
+            return True
+        return not scope.params and any(map(scope.covers, self._scopes))
+
+
 class _Asking(Struct):
     at: float
     is_again: bool = False

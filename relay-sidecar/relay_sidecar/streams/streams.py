@@ -21,7 +21,7 @@ from edge_sidecars.apimachinery.store import Collection
 from edge_sidecars.apimachinery.watch_events import Failure
 from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.journal.records import ObjectEvicted
-from relay_sidecar.streams.askings import Askings
+from relay_sidecar.streams.askings import Askings, ScopesOfNode
 from relay_sidecar.streams.reflector_control import ReflectorControl
 from relay_sidecar.streams.seen_objects import OVERHEAD, SeenObjects
 from relay_sidecar.streams.stream import Stream
@@ -89,6 +89,7 @@ class Streams:
         # What goes before all else: called for want of room, each says whether it gave some.
         self.passing: list[Callable[[], bool]] = []
         self.askings = Askings(limits.idle_timeout)
+        self.of_node = ScopesOfNode()
         # Objects and bytes, as they were then.
         self._measured: tuple[int, int, float] | None = None
         # Called with each stream that starts to follow upstream.
@@ -304,7 +305,7 @@ class Streams:
         self._measured = None
         return self._lacks(more, now=now) is None
 
-    def _lacks(self, more: int, *, now: float) -> str | None:
+    def _lacks(self, more: int, *, now: float, is_of_node: bool = False) -> str | None:
         """The limit that is in the way."""
         while True:
             objects, size = self._measure(now)
@@ -314,7 +315,7 @@ class Streams:
                 limit = "--memory-budget"
             else:
                 return None
-            if not (self._give_up_passing() or self._evict(now=now)):
+            if not (self._give_up_passing() or self._evict(now=now, is_of_node=is_of_node)):
                 return limit
 
     def _measure(self, now: float) -> tuple[int, int]:
@@ -333,20 +334,30 @@ class Streams:
         self._measured = None
         return any(give_up() for give_up in self.passing)
 
-    def _evict(self, *, now: float) -> bool:
+    def _evict(self, *, now: float, is_of_node: bool) -> bool:
         """Deletes the stream that was asked for longest ago; where all were lately, the oldest
-        snapshot; where there is none, changes of over a minute ago in all windows."""
+        snapshot; where there is none, changes of over a minute ago in all windows. What the node
+        asked for goes last, and only for what the node asks for."""
         self._measured = None
         before = now - self.limits.idle_timeout
         unused = [s for s in self if not s.is_read and s.used_at < before]
-        unused = unused or [s for s in self if s.is_snapshot and not s.is_read]
+        of_node = [s for s in unused if self.of_node.are_held_by(s.scope)]
+        unused = [s for s in unused if s not in of_node] or self._unread_snapshots()
+        if not unused and sum(stream.forget_old_changes(now) for stream in self) > 0:
+            return True
+        if not unused and is_of_node:
+            unused = of_node
         if not unused:
-            return sum(stream.forget_old_changes(now) for stream in self) > 0
+            return False
         self._delete(min(unused, key=lambda stream: stream.used_at))
         return True
 
+    def _unread_snapshots(self) -> list[Stream]:
+        snapshots = (s for s in self if s.is_snapshot and not s.is_read)
+        return [s for s in snapshots if not self.of_node.are_held_by(s.scope)]
+
     def _make_way_for_snapshot(self) -> None:
-        snapshots = [s for s in self if s.is_snapshot]
+        snapshots = self._unread_snapshots()
         if len(snapshots) >= SNAPSHOTS_PER_STREAM * self.limits.max_streams:
             self._delete(min(snapshots, key=lambda stream: stream.used_at))
 
@@ -395,7 +406,7 @@ class Streams:
                 observer(stream)
 
     def _added(self, scope: ListScope, *, now: float, more: int = 1) -> Stream:
-        limit = self._lacks(more, now=now)
+        limit = self._lacks(more, now=now, is_of_node=self.of_node.are_held_by(scope))
         if limit is not None:
             self.counters.refused(str(scope.resource), HTTPStatus.TOO_MANY_REQUESTS.value)
             raise NoRoom(limit)

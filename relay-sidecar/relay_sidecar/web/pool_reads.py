@@ -157,6 +157,9 @@ class _EveryPeer:
     ) -> float:
         return math.inf
 
+    def is_of_node(self, caller: Caller) -> bool:
+        return False
+
     def link(self, is_up: bool) -> None:
         """Peers need no review."""
 

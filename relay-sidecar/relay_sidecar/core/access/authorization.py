@@ -174,6 +174,11 @@ class AuthorizationCache:
             token_key, _CachedIdentity(user.name, user_key), now=self.clock.read(now)
         )
 
+    def user(self, token: str) -> str:
+        """Whose the token was when upstream said so last; "" where it has not."""
+        known = self._identities.get(self._hash(token))
+        return "" if known is None else known.fact.user
+
     def rejected(self, token: str, *, now: float) -> None:
         """Upstream knows no such token."""
         self.clock.contact(now)

@@ -17,7 +17,6 @@ from edge_sidecars.apimachinery.resource_version import metadata_only, response_
 from edge_sidecars.apimachinery.status import Refused, not_found, too_large_version
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
-from relay_sidecar.access.admission import CALLER
 from relay_sidecar.core.link import FAILING, told_age
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.upstream.messages import BufferedResponse, ClientRequest
@@ -232,7 +231,7 @@ class Gets:
                 item,
                 asked_at=asked_at,
                 age=age,
-                is_of_node=read.request[CALLER].is_node,
+                is_of_node=read.is_of_node,
             )
 
     def _from_what_is_known(self, read: ClientRead, at_least: int) -> web.StreamResponse:

@@ -48,6 +48,8 @@ class Lists:
     async def answer(self, read: ClientRead, options: ListOptions) -> web.StreamResponse:
         request, wanted = read.request, read.wanted
         scope = await self._selection.scope(read.info, options)
+        if scope is not None and read.is_of_node:
+            self._streams.of_node.add(scope)
         if self._pushdown is not None:
             pushed = await self._pushdown.answer(request, read.info, scope, options.shards)
             if pushed is not None:

@@ -1,6 +1,7 @@
 """The reads of what is cached, once the caller is admitted: which handler answers, and for whom."""
 
 import random
+from dataclasses import replace
 
 from edge_sidecars.apimachinery.request.request_info import ListOptions, get_version
 from edge_sidecars.runtime.web import aiohttp_web as web
@@ -50,7 +51,11 @@ class Reads:
         await self._access.may(
             read.request[CALLER], read.info, label_selector="", field_selector=""
         )
-        return await self._gets.answer(read, get_version(read.info.query))
+        return await self._gets.answer(self._marked(read), get_version(read.info.query))
+
+    def _marked(self, read: ClientRead) -> ClientRead:
+        is_of_node = self._access.is_of_node(read.request[CALLER])
+        return replace(read, is_of_node=True) if is_of_node else read
 
     async def list_or_watch(self, read: ClientRead, options: ListOptions) -> web.StreamResponse:
         labels, fields = str(options.labels), str(options.fields)
@@ -62,6 +67,7 @@ class Reads:
 
         # Before anything is opened, waited for or refused for another reason.
         await permit()
+        read = self._marked(read)
         if read.info.verb == "watch":
             return await self._watches.answer(read, options, permit)
         return await self._lists.answer(read, options)

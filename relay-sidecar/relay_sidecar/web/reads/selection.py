@@ -31,11 +31,13 @@ from relay_sidecar.web.upstream import Upstream
 
 @dataclass(frozen=True, slots=True)
 class ClientRead:
-    """A client's GET, LIST or WATCH; `wanted` is what it accepts."""
+    """A client's GET, LIST or WATCH; `wanted` is what it accepts; `is_of_node`: the node itself
+    asks, or a component that it needs."""
 
     request: web.BaseRequest
     info: RequestInfo
     wanted: Representation
+    is_of_node: bool = False
 
     @property
     def resource(self) -> ResourceName:

@@ -84,6 +84,8 @@ class Watches:
         request, wanted = read.request, read.wanted
         since = self._freshness.clock()
         scope = await self._selection.scope(read.info, options)
+        if scope is not None and read.is_of_node:
+            self._streams.of_node.add(scope)
         if self._pushdown is not None:
             pushed = await self._pushdown.answer(request, read.info, scope, options.shards)
             if pushed is not None:

@@ -52,6 +52,8 @@ class Node:
     contents: Contents
     kubelet: Caller
     other: Caller
+    # CoreDNS of the node, with the token of its own account.
+    dns: Caller
     questions: list[str] = field(default_factory=list)
 
     def boot(self) -> None:
@@ -68,8 +70,10 @@ class Node:
             f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/data",
             f"/api/v1/namespaces/{namespace}/configmaps/settings",
         ]
+        self.contents.configmap("zones", k="v")
         for question in self.questions:
             assert self.kubelet.get(question).status == HTTPStatus.OK
+        assert self.dns.get(self.contents.path("configmaps", "zones")).status == HTTPStatus.OK
 
     def run(self, number: int) -> None:
         """One pod of a CronJob, from its binding to its end."""
@@ -144,10 +148,15 @@ def test_l5_after_a_year_a_node_has_what_kubelet_asks_at_a_reboot(
     account = control_plane.service_account_dir(
         contents.namespace, "other", [], cluster_rules=EVERYTHING
     )
+    component = control_plane.service_account_dir(
+        "kube-system", "coredns-node", [], cluster_rules=EVERYTHING
+    )
     flags = [f"--memory-budget={BUDGET}", "--idle-timeout=2s", "--max-streams=32"]
     with NodePlace(control_plane, tmp_path, flags=flags) as place, ExitStack() as stack:
-        token = (account.path / "token").read_text()
-        node = Node(place, contents, place.caller(place.pair), place.caller(token=token))
+        other, dns = (
+            place.caller(token=(it.path / "token").read_text()) for it in (account, component)
+        )
+        node = Node(place, contents, place.caller(place.pair), other, dns)
         node.boot()
         mine = {"fieldSelector": f"spec.nodeName={NAME}", "resourceVersion": "0"}
         watching = stack.enter_context(node.kubelet.watch("/api/v1/pods", mine))
@@ -179,6 +188,7 @@ def reboot(node: Node) -> None:
     for question in node.questions:
         reply = node.kubelet.get(question)
         assert reply.status == HTTPStatus.OK, (question, reply.body)
+    assert node.dns.get(node.contents.path("configmaps", "zones")).status == HTTPStatus.OK
     mine = {"fieldSelector": f"spec.nodeName={NAME}", "resourceVersion": "0"}
     wait_for(
         lambda: node.kubelet.get("/api/v1/pods", mine).status == HTTPStatus.OK,

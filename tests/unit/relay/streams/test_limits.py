@@ -236,3 +236,28 @@ def test_windows_are_given_up_before_a_stream_that_grows_ends() -> None:
     assert streams.has_room(1)
     assert stream.collection.size_bytes == SIZE
     assert not streams.has_room(100_000)
+
+
+def test_l5_what_the_node_listed_goes_last_and_only_for_what_the_node_lists() -> None:
+    streams = made(budget=5 * (STREAM_BYTES + SIZE + OVERHEAD + 400))
+    for number in range(3):
+        streams.of_node.add(scope(number))
+        listed(streams, number)
+    for number in range(10, 40):
+        listed(streams, number, now=2 * IDLE * number)
+    assert [n for n in range(10) if streams.exactly(scope(n))] == [0, 1, 2]
+
+    for number in range(3, 8):
+        streams.of_node.add(scope(number))
+        listed(streams, number, now=2 * IDLE * (100 + number))
+    kept = [n for n in range(10) if streams.exactly(scope(n))]
+    assert kept == list(range(8 - len(kept), 8))
+
+
+def test_l5_a_wide_stream_that_has_what_the_node_listed_is_the_nodes_too() -> None:
+    streams = made()
+    streams.of_node.add(scope(0))
+    assert streams.of_node.are_held_by(ListScope(CONFIGMAPS, "n"))
+    assert streams.of_node.are_held_by(ListScope(CONFIGMAPS))
+    assert not streams.of_node.are_held_by(ListScope(CONFIGMAPS, "other"))
+    assert not streams.of_node.are_held_by(scope(1))
