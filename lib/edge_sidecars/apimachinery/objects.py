@@ -53,7 +53,8 @@ class Event(Struct, frozen=True, eq=False, gc=False):
 
 class Page(Struct, frozen=True, eq=False):
     """A list, or one page of it; the last one has no continue token. `remaining`: how many objects
-    there are beyond it, where upstream counts them."""
+    there are beyond it, where upstream counts them; `unreadable`: how many items it has that cannot
+    be read, and are not among its own."""
 
     kind: str
     api_version: str
@@ -61,6 +62,7 @@ class Page(Struct, frozen=True, eq=False):
     continue_token: str
     items: list[Item]
     remaining: int | None = None
+    unreadable: int = 0
 
 
 class _ItemMeta(Struct, rename="camel", gc=False):
@@ -98,7 +100,7 @@ class _Table(Struct, rename="camel"):
     kind: str
     api_version: str
     metadata: _PageMeta
-    rows: list[_TableRow] | None
+    rows: list[Raw] | None
 
 
 class _TypeMeta(Struct, rename="camel", gc=False):
@@ -113,6 +115,7 @@ _TYPE: Final = msgspec.json.Decoder(_TypeMeta)
 _OBJECT: Final = msgspec.json.Decoder(_ItemHead)
 _LIST: Final = msgspec.json.Decoder(_ListHead)
 _TABLE: Final = msgspec.json.Decoder(_Table)
+_ROW: Final = msgspec.json.Decoder(_TableRow)
 
 
 def decode(decoder: msgspec.json.Decoder[T], data: bytes | bytearray | Raw) -> T:
@@ -185,10 +188,15 @@ def _changed(kind: EventType, raw: bytes) -> Event:
 
 
 def read_page(body: bytes | bytearray) -> Page:
-    """The answer to a LIST. Raises `Malformed`."""
+    """The answer to a LIST; an item that cannot be read is counted. Raises `Malformed`."""
     page = decode(_LIST, body)
     prefixes = Prefixes(page.kind.removesuffix("List"), page.api_version)
-    items = [read_item(bytes(raw), prefixes) for raw in page.items or ()]
+    items, unreadable = [], 0
+    for raw in page.items or ():
+        try:
+            items.append(read_item(bytes(raw), prefixes))
+        except Malformed:
+            unreadable += 1
     meta = page.metadata
     version = read_version(meta.resource_version)
     return Page(
@@ -198,15 +206,28 @@ def read_page(body: bytes | bytearray) -> Page:
         meta.continue_token,
         items,
         meta.remaining_item_count,
+        unreadable,
     )
 
 
 def read_table_versions(body: bytes) -> Page:
-    """Which objects at which versions a Table shows; their `raw` is b"". Raises `Malformed`."""
+    """Which objects at which versions a Table shows; their `raw` is b"". A row that does not say
+    it, as none does to who asks for no objects, is counted. Raises `Malformed`."""
     table = decode(_TABLE, body)
-    items = [_bare_item(row.object.metadata, b"") for row in table.rows or ()]
-    version = read_version(table.metadata.resource_version)
-    return Page(table.kind, table.api_version, version, table.metadata.continue_token, items)
+    items, unreadable = [], 0
+    for row in table.rows or ():
+        try:
+            items.append(_bare_item(decode(_ROW, row).object.metadata, b""))
+        except Malformed:
+            unreadable += 1
+    return Page(
+        table.kind,
+        table.api_version,
+        read_version(table.metadata.resource_version),
+        table.metadata.continue_token,
+        items,
+        unreadable=unreadable,
+    )
 
 
 def read_version(text: str) -> int:

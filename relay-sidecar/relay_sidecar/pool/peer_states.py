@@ -118,4 +118,6 @@ class PeerStates:
         page = read_page(await self._hubs.page(peer, stream.scope.path, params, aged=ages.append))
         if page.continue_token:
             raise Malformed("a part of a list, though all of it was asked for")
+        if page.unreadable:
+            raise Malformed(f"{page.unreadable} items that cannot be read")
         return page, asked_at - max(ages, default=0.0)

@@ -64,6 +64,9 @@ class Stream:
         self.is_failing = False
         # It did not manage the last question beside the watch, by which that is proved.
         self.is_unproved = False
+        # Items of the last list, and events since, that could not be read: of what is not here,
+        # only upstream can tell that it is not there.
+        self.unreadable = self.missed = 0
         # A list of upstream that this stream is not known to have reached yet.
         self._expected: ListEvidence | None = None
         # A version, and the fingerprint that upstream and this stream had then.
@@ -79,7 +82,7 @@ class Stream:
         self.on_shown: Callable[[int, Item | ListScope], None] | None = None
         # Called with each object that is gone upstream, and the version of its end.
         self.on_gone: Callable[[Key, int], None] | None = None
-        self._counters = counters
+        self.counters = counters
         # Watches that have yet to be told what was before: no feed has them.
         self.behind: set[object] = set()
         self._feeds: dict[StreamView, Feed] = {}
@@ -119,6 +122,11 @@ class Stream:
     def is_watched_whole(self) -> bool:
         """It has watchers of all of its objects."""
         return any(view.only is None and feed.watchers for view, feed in self._feeds.items())
+
+    @property
+    def is_whole(self) -> bool:
+        """All that upstream sent of it could be read."""
+        return not self.unreadable and not self.missed
 
     @property
     def equal_at(self) -> int:
@@ -194,6 +202,7 @@ class Stream:
         self.is_doubtful = self.is_failing = self.is_unproved = self.has_diverged = False
         self.lists += 1
         self.list_kind, self.api_version = page.kind, page.api_version
+        self.unreadable, self.missed = page.unreadable, 0
         self._order = self._sorted = None
         self._bodies.clear()
         kind = _kind_of(page)
@@ -201,7 +210,7 @@ class Stream:
         self.refusal = None
         self._expected, self._equal = None, (0, 0)
         if was_followed:
-            self._counters.relists += 1
+            self.counters.relists += 1
             self.end_watchers(gone)
         self._tell()
 
@@ -227,7 +236,7 @@ class Stream:
 
     def publish(self, changes: Sequence[ObjectChange]) -> None:
         """The collection has changed by these: watchers see them."""
-        self._counters.events_received += len(changes)
+        self.counters.events_received += len(changes)
         self._bodies.clear()
         if changes:
             self._sorted = None
@@ -320,7 +329,7 @@ class Stream:
     def feed(self, view: StreamView) -> Feed:
         if view not in self._feeds:
             self._feeds = {v: feed for v, feed in self._feeds.items() if feed.watchers}
-            self._feeds[view] = Feed(view, self._counters)
+            self._feeds[view] = Feed(view, self.counters)
         return self._feeds[view]
 
     async def until(self, is_so: Callable[[], bool], *, timeout: float | None = None) -> bool:
@@ -345,6 +354,8 @@ class Stream:
         if evidence is None:
             return
         is_equal = evidence.fingerprint == self.collection.fingerprint
+        if is_equal:
+            self.missed = 0
         if is_equal and evidence.version > self._equal[0]:
             self._equal = (evidence.version, evidence.fingerprint or 0)
         if not is_equal and self.collection.cursor < evidence.version:
@@ -353,7 +364,8 @@ class Stream:
             was = self.collection.fingerprint_at(evidence.version)
             if was is None and evidence.version == self.collection.cursor:
                 return  # deletions may come that share this version
-            if was is not None and was != evidence.fingerprint:
+            # Of what cannot be read, another form of the list may have names and versions.
+            if was is not None and was != evidence.fingerprint and not self.unreadable:
                 self.has_diverged = True
                 return
         self._expected = None

@@ -22,8 +22,9 @@ from relay_sidecar.journal.tables import scope_text
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Streams
 
-# Of the journal's `Blob`: what `Equal` says, by the stream's scope.
-SPACE = "equal"
+# Of the journal's `Blob`: what `Equal` says, by the stream's scope; how many items and events of a
+# stream could not be read, where there were any.
+SPACE, UNREADABLE = "equal", "unreadable"
 
 
 class Equal(Struct, frozen=True):
@@ -34,9 +35,16 @@ class Equal(Struct, frozen=True):
     at: float
 
 
-def list_record(stream: Stream, page: Page, *, at: float) -> ListReplaced:
+def list_records(stream: Stream, page: Page, *, at: float) -> Iterator[Record]:
     """A whole list that upstream sent at `at`."""
-    return ListReplaced(stream.scope, page.kind, page.api_version, page.version, page.items, at)
+    yield ListReplaced(stream.scope, page.kind, page.api_version, page.version, page.items, at)
+    if page.unreadable or not stream.is_whole:
+        yield _unreadable(stream.scope, page.unreadable)
+
+
+def missed_record(stream: Stream) -> Record:
+    """Events of it could not be read."""
+    return _unreadable(stream.scope, stream.unreadable + stream.missed)
 
 
 def equal_record(stream: Stream) -> Blob:
@@ -51,6 +59,8 @@ def deletion_records(streams: Iterable[Stream]) -> Iterator[Record]:
     for stream in streams:
         yield StreamDeleted(stream.scope)
         yield Blob(SPACE, _key(stream.scope), None)
+        if not stream.is_whole:
+            yield _unreadable(stream.scope, 0)
 
 
 def everything(streams: Streams) -> Iterator[Record]:
@@ -67,14 +77,17 @@ def everything(streams: Streams) -> Iterator[Record]:
             )
             if stream.equal_at:
                 yield equal_record(stream)
+            if not stream.is_whole:
+                yield missed_record(stream)
     yield from streams.seen
 
 
 def restore(streams: Streams, saved: Saved, *, now: float, wall: float) -> list[Record]:
     """The streams and objects as the last run left them; times of use become monotonic ones.
     Returns what the disk is to lose, since there is no room for it."""
-    kept = saved.kept.get(SPACE, {})
+    kept, unreadable = saved.kept.get(SPACE, {}), saved.kept.get(UNREADABLE, {})
     for one in saved.streams:
+        lost = int(unreadable.get(_key(one.scope), b"0"))
         page = Page(one.kind, one.api_version, one.cursor, "", one.items)
         used_at = now - max(wall - one.used_at, 0.0)
         equal = _read(kept, one.scope)
@@ -84,6 +97,7 @@ def restore(streams: Streams, saved: Saved, *, now: float, wall: float) -> list[
             one.scope,
             page,
             equal_at=equal.version,
+            missed=lost,
             confirmed_at=max(one.confirmed_at, equal.at),
             now=used_at,
         )
@@ -99,6 +113,11 @@ def restore(streams: Streams, saved: Saved, *, now: float, wall: float) -> list[
 def _read(kept: Mapping[bytes, bytes], scope: ListScope) -> Equal | None:
     value = kept.get(_key(scope))
     return None if value is None else msgspec.msgpack.decode(value, type=Equal)
+
+
+def _unreadable(scope: ListScope, count: int) -> Blob:
+    value = b"%d" % count if count else None
+    return Blob(UNREADABLE, _key(scope), value, resource=scope.resource)
 
 
 def _key(scope: ListScope) -> bytes:

@@ -255,13 +255,21 @@ class Streams:
         return stream
 
     def restore(
-        self, stream_scope: ListScope, page: Page, *, equal_at: int, confirmed_at: float, now: float
+        self,
+        stream_scope: ListScope,
+        page: Page,
+        *,
+        equal_at: int,
+        confirmed_at: float,
+        now: float,
+        missed: int = 0,
     ) -> None:
         """A stream as it was when the relay ended, however many objects there are; it follows
-        upstream again at the first request for it."""
+        upstream again at the first request for it. `missed`: how much of it could not be read."""
         stream = self._made(stream_scope, now=now)
         stream.replace(page, gone=expired())
         stream.confirmed_at = confirmed_at
+        stream.missed = missed
         stream.was_equal(equal_at)
 
     def adopt(self, stream: Stream) -> None:
@@ -470,7 +478,7 @@ class Streams:
 
     def lacking(self, scope: ListScope, key: Key) -> Stream | None:
         """The newest stream that covers `scope` and does not have the object."""
-        found = self.covering(scope)
+        found = (stream for stream in self.covering(scope) if stream.is_whole)
         return next((stream for stream in found if key not in stream.collection.objects), None)
 
 

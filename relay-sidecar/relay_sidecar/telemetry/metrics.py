@@ -35,6 +35,8 @@ class RelayCounters:
     requests: Counter[tuple[str, int, Source]] = field(default_factory=Counter)
     refused_requests: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     refusals: Counter[tuple[str, int]] = field(default_factory=Counter)
+    # By resource and what it was: an item of a list, or an event.
+    unreadable: Counter[tuple[str, str]] = field(default_factory=Counter)
     events_received: int = 0
     events_sent: int = 0
     bytes_received: int = 0
@@ -58,6 +60,10 @@ class RelayCounters:
         if key not in self.refused_requests and len(self.refused_requests) >= MAX_REFUSALS:
             key = verb, "other", reason
         self.refused_requests[key] += 1
+
+    def unreadable_came(self, resource: str, what: str, count: int) -> None:
+        is_told = (resource, what) in self.unreadable or len(self.unreadable) < MAX_REFUSALS
+        self.unreadable[resource if is_told else "other", what] += count
 
     def refused(self, resource: str, code: int) -> None:
         """A list or watch of the relay's own, by upstream or, 429, for want of room here."""
@@ -202,6 +208,15 @@ def _counted(counters: RelayCounters) -> list[Metric]:
             tuple(
                 ({"resource": resource, "code": str(code)}, float(count))
                 for (resource, code), count in sorted(counters.refusals.items())
+            ),
+        ),
+        Metric(
+            "relay_unreadable_total",
+            Kind.COUNTER,
+            "What upstream sent and nobody can read: an item of a list, or an event; stepped over.",
+            tuple(
+                ({"resource": resource, "what": what}, float(count))
+                for (resource, what), count in sorted(counters.unreadable.items())
             ),
         ),
         _counter("relay_events_received_total", "Events from upstream.", counters.events_received),

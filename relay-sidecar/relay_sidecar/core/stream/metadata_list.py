@@ -59,7 +59,7 @@ def read_metadata(body: bytes | bytearray) -> MetadataList:
     for a list that is not whole."""
     if not body.startswith(_MAGIC):
         page = read_page(body)
-        if page.continue_token:
+        if page.continue_token or page.unreadable:
             raise Malformed("a list that is not whole")
         fingerprint = fingerprint_of(page.items)
         return MetadataList(page.version, fingerprint.to_bytes(_DIGEST_BYTES), page.items)

@@ -20,6 +20,7 @@ class PagedList:
     def __init__(self) -> None:
         self._first: Page | None = None
         self._items: list[Item] = []
+        self._unreadable = 0
         self._token = ""
         self._limit = PAGE_LIMIT
 
@@ -33,17 +34,19 @@ class PagedList:
         if page.version != first.version:
             self.clear()
             raise Malformed(f"pages of one list at versions {first.version} and {page.version}")
-        if page.continue_token and not self._items and _is_short(page):
+        if page.continue_token and self._first is None and _is_short(page):
             self._limit = 0
             return None
         if page.continue_token:
             self._first = first
             self._items.extend(page.items)
+            self._unreadable += page.unreadable
             self._token = page.continue_token
             return None
         items = [*self._items, *page.items] if self._items else page.items
+        unreadable = self._unreadable + page.unreadable
         self.clear()
-        return Page(page.kind, page.api_version, page.version, "", items)
+        return Page(page.kind, page.api_version, page.version, "", items, unreadable=unreadable)
 
     def expire(self) -> bool:
         """The token is no longer valid. Whether there was one: a list that takes longer than etcd
@@ -58,6 +61,7 @@ class PagedList:
     def clear(self) -> None:
         self._first = None
         self._items = []
+        self._unreadable = 0
         self._token = ""
         self._limit = PAGE_LIMIT
 

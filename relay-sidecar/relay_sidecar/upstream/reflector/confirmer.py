@@ -137,7 +137,8 @@ class Confirmer:
         else:
             self._confirming.answered(boottime())
             self._failures = 0
-            fingerprint = None if page.continue_token else fingerprint_of(page.items)
+            is_all = not page.continue_token and not page.unreadable
+            fingerprint = fingerprint_of(page.items) if is_all else None
             if fingerprint is not None:
                 self._confirming.compared()
             self.compare(ListEvidence(version_now, fingerprint, asked_at, asked_at_wall, version))

@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from edge_sidecars.apimachinery.objects import Item, Malformed
+from edge_sidecars.apimachinery.objects import Item, Malformed, Page
 from edge_sidecars.apimachinery.watch_events import Failure
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.clock import boottime
@@ -56,6 +56,7 @@ class ListPhase:
         known_at, confirmed_at = self._asked
         try:
             page = arriving.whole(body)
+            self._check_readable(page, command)
         except Malformed as error:
             if stream.collection.is_synced or not self._feed.is_cloud:
                 raise
@@ -88,6 +89,15 @@ class ListPhase:
         """No list follows: what is persisted of one that is not whole is of no use."""
         if self._persists_early and not self._steps.stream.collection.is_synced:
             self._steps.journal.send(ListAborted(self._steps.stream.scope))
+
+    def _check_readable(self, page: Page, command: ListRequest) -> None:
+        """Single items are stepped over. Raises `Malformed` where a first list would be without
+        any: then only upstream can serve this; and for what a hub sends."""
+        if not page.unreadable:
+            return
+        is_first = not command.continue_token and not self._steps.stream.collection.is_synced
+        if not self._feed.is_cloud or (is_first and not page.items):
+            raise Malformed(f"{page.unreadable} items that cannot be read")
 
     def _was_old(self, age: float) -> None:
         """Another relay stands above, and told what it had. It proves nothing about now, whatever

@@ -312,7 +312,11 @@ class Reflector:
                     turn.end()
                     await self._opened()
                     continue
-                events = [read_event(line) for line in lines]
+                events, missed = _read(lines)
+                if missed and not self.feed.is_cloud:
+                    raise missed[0]
+                if missed:
+                    self._step_over(missed)
                 trouble = next((e for e in events if e.type is EventType.ERROR), None)
                 if trouble is not None:
                     events = events[: events.index(trouble)]
@@ -341,6 +345,13 @@ class Reflector:
         self._confirmer.watch_ended()
         self._kick.set()
         return None
+
+    def _step_over(self, missed: Sequence[Malformed]) -> None:
+        """What they would have told, a comparison of all names and versions shows."""
+        self._steps.step_over(missed)
+        self._confirmer.lost_sight()
+        self._confirmer.wanted()
+        self._kick.set()
 
     async def _opened(self) -> None:
         await self._steps.settled()
@@ -373,6 +384,17 @@ class Reflector:
             self._owner.refused(stream, refusal)
         self._kick.set()
         stream.nudge()
+
+
+def _read(lines: Sequence[bytes]) -> tuple[list[Event], list[Malformed]]:
+    """The events, and why others are none."""
+    events, missed = [], []
+    for line in lines:
+        try:
+            events.append(read_event(line))
+        except Malformed as error:
+            missed.append(error)
+    return events, missed
 
 
 def _check_order(events: Sequence[Event], *, after: int) -> None:

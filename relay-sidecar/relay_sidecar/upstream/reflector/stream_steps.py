@@ -11,16 +11,16 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack
 from typing import Final, Protocol
 
-from edge_sidecars.apimachinery.objects import Event, Item, Key, Page
+from edge_sidecars.apimachinery.objects import Event, Item, Key, Malformed, Page
 from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.apimachinery.watch_events import EventType, Failure
 from edge_sidecars.runtime.clock import boottime
-from edge_sidecars.runtime.log import fields, logger
+from edge_sidecars.runtime.log import fields, logger, sparing
 from relay_sidecar.core.stream.reflection import Reflection
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import EventsApplied
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.streams.stream_journal import equal_record, list_record
+from relay_sidecar.streams.stream_journal import equal_record, list_records, missed_record
 from relay_sidecar.upstream.reflector.feed import Feed
 
 # HTTP 429; what a stream is refused with that the relay has no room for.
@@ -113,12 +113,14 @@ class StreamSteps:
             if whole.version < stream.collection.cursor:
                 self.go_back(whole.version)
             listed, turns = stream.lists, stream.turns
-            await self.journal.commit(list_record(stream, whole, at=confirmed_at))
+            await self.journal.commit(*list_records(stream, whole, at=confirmed_at))
             if stream.turns != turns:
                 return  # what was forgotten meanwhile is listed again
             if stream.lists == listed:
                 stream.known(known_at=known_at, confirmed_at=confirmed_at, is_asked=True)
                 stream.replace(whole, gone=expired())
+                if whole.unreadable:
+                    self._note_unreadable("item", whole.unreadable, "")
                 return
 
     def _is_overtaken(self, whole: Page, lists: int) -> bool:
@@ -176,11 +178,33 @@ class StreamSteps:
         if not was_live and self.is_live():
             stream.nudge()
 
+    def step_over(self, missed: Sequence[Malformed]) -> None:
+        """Events that cannot be read: what they would have told is missing here until a list is
+        found to be equal, or takes the place of what is here."""
+        self.stream.missed += len(missed)
+        self.journal.send(missed_record(self.stream))
+        self._note_unreadable("event", len(missed), str(missed[0]))
+
+    def _note_unreadable(self, what: str, count: int, why: str) -> None:
+        stream = self.stream
+        stream.counters.unreadable_came(str(stream.scope.resource), what, count)
+        if sparing.allows(stream.scope, f"unreadable {what}"):
+            logger.warning(
+                "upstream sent what cannot be read",
+                extra=fields(stream=stream.scope, what=what, count=count, why=why),
+            )
+
     def has_diverged(self) -> bool:
         """Whether the stream turned out to be of a history that upstream lost, and is listed anew:
         all that was learned of its resource may be of that history."""
         if not self.stream.has_diverged:
             return False
+        if self.stream.missed:
+            # No other history: it is what an event would have told that could not be read.
+            self.stream.has_diverged, self.stream.missed = False, 0
+            self.reflection.relist(boottime(), is_paced=True)
+            self.wake()
+            return True
         logger.warning("upstream has another history", extra=fields(stream=self.stream.scope))
         self.reflection.relist(boottime(), is_paced=True)
         self.go_back(NO_VERSION)

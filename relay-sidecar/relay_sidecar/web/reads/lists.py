@@ -5,6 +5,7 @@ Kubernetes promises), or that of a live stream which upstream's metadata have ju
 version 0 and NotOlderThan come from a stream.
 """
 
+from contextlib import suppress
 from functools import partial
 
 from edge_sidecars.apimachinery.request.request_info import ListOptions
@@ -79,7 +80,7 @@ class Lists:
         """What upstream holds now, from a stream that it has just confirmed, or from upstream. None
         where upstream gives no answer."""
         stream = self._proofs.stream(listing.scope) if self._is_provable(listing) else None
-        if stream is None:
+        if stream is None or not stream.is_whole:
             return await self._from_upstream.answer(listing)
         since = self._freshness.clock()
         self._streams.use(stream, now=self._freshness.now())
@@ -110,7 +111,11 @@ class Lists:
             return await self._exactly(listing, asked, since)
         stream = await ready(self._streams, scope, now=self._freshness.now(), since=since)
         is_confirmed = True
-        if not await self._freshness.is_new_enough(stream, scope):
+        if not stream.is_whole and self._upstream.is_up and not stream.is_stuck:
+            with suppress(Unreachable):
+                return await self._upstream.forward(listing.request, listing.options.shards)
+            is_confirmed = False
+        elif not await self._freshness.is_new_enough(stream, scope):
             answer = await self._from_upstream.answer(
                 listing, is_last_resort=True, is_stuck=stream.is_stuck
             )

@@ -32,7 +32,7 @@ from relay_sidecar.core.stream.commands import ListEvidence
 from relay_sidecar.streams.fanout import StreamView
 from relay_sidecar.streams.list_encoder import Comparison
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.streams.stream_journal import list_record
+from relay_sidecar.streams.stream_journal import list_records
 from relay_sidecar.streams.streams import NoRoom
 from relay_sidecar.upstream.messages import BufferedResponse, ClientRequest
 from relay_sidecar.upstream.sharded import list_in_shards
@@ -170,11 +170,11 @@ class UpstreamLists:
         """What is handed out, and the stream that begins from it."""
         scope, fresh = listing.scope, self._freshness
         form, page = _read(answer.content, listing.wanted.form)
-        if form is Form.OTHER:
+        if form is Form.OTHER or (form is Form.TABLE and page is None):
             fresh.passed_on(scope.resource, answer.content, listing.wanted, is_list=True)
             # Of its stream, which asks for JSON, others are answered.
-            if self._streams.refusal(scope, now=fresh.now()) is None:
-                self._streams.open(scope, now=fresh.now())
+            self._streams.askings.asked(scope, now=fresh.now())
+            self._open(scope)
         if page is None:
             return
         # Another relay says in Age how old its answer is.
@@ -188,12 +188,14 @@ class UpstreamLists:
         if whole is None:
             self._open(scope)
             return
-        fingerprint = fingerprint_of(whole.items)
-        fresh.minimum.listed(scope, whole.version, fingerprint)
         stream = self._streams.exactly(scope)
-        if stream is not None and is_of_now:
-            self._streams.reflectors.compare(stream, before.evidence(whole.version, fingerprint))
-        if form is not Form.WHOLE:
+        if not whole.unreadable:
+            fingerprint = fingerprint_of(whole.items)
+            fresh.minimum.listed(scope, whole.version, fingerprint)
+            if stream is not None and is_of_now:
+                evidence = before.evidence(whole.version, fingerprint)
+                self._streams.reflectors.compare(stream, evidence)
+        if form is not Form.WHOLE or (whole.unreadable and not whole.items):
             self._open(scope)
             return
         at = before.wall - told_age(answer.headers.get("Age")) if listing.is_latest else 0.0
@@ -201,6 +203,8 @@ class UpstreamLists:
 
     def _open(self, scope: ListScope) -> None:
         """The stream of what upstream answered in a form that is not kept. Raises `NoRoom`."""
+        if self._streams.refusal(scope, now=self._freshness.now()) is not None:
+            return
         if self._streams.askings.are_worth_a_stream(scope):
             self._streams.open(scope, now=self._freshness.now())
 
@@ -208,8 +212,11 @@ class UpstreamLists:
         now = self._freshness.now()
         begun = self._streams.seed(scope, whole, known_at=known_at, at=at, now=now)
         if begun is not None:
-            record = list_record(begun, whole, at=begun.confirmed_at)
-            await self._freshness.journal.commit(record)
+            records = list_records(begun, whole, at=begun.confirmed_at)
+            await self._freshness.journal.commit(*records)
+            if whole.unreadable:
+                resource = str(scope.resource)
+                self._streams.counters.unreadable_came(resource, "item", whole.unreadable)
 
 
 def _read(body: bytes, wanted: Form) -> tuple[Form, Page | None]:
@@ -230,7 +237,8 @@ class PageSets:
     """All pages of a set have the first one's version; a set that is not finished is forgotten."""
 
     def __init__(self) -> None:
-        self._open: OrderedDict[tuple[ListScope, Form, str], list[Item]] = OrderedDict()
+        # By whose next page it is, the items so far, and how many more cannot be read.
+        self._open: OrderedDict[tuple[ListScope, Form, str], tuple[list[Item], int]] = OrderedDict()
 
     def joined(self, scope: ListScope, form: Form, token: str, page: Page) -> Page | None:
         """The whole list once `page`, asked for with continue `token`, completes it.
@@ -238,15 +246,15 @@ class PageSets:
         A token is a version and a key (k8s.io/apiserver, pkg/storage/continue.go): clients that
         want the objects in different forms may well hold equal ones.
         """
-        items = page.items
+        items, unreadable = page.items, page.unreadable
         if token:
             before = self._open.pop((scope, form, token), None)
             if before is None:
                 return None
-            items = before + items
+            items, unreadable = before[0] + items, before[1] + unreadable
         if not page.continue_token:
-            return Page(page.kind, page.api_version, page.version, "", items)
-        self._open[scope, form, page.continue_token] = items
+            return Page(page.kind, page.api_version, page.version, "", items, unreadable=unreadable)
+        self._open[scope, form, page.continue_token] = items, unreadable
         while len(self._open) > MAX_SETS or self.size > MAX_BYTES:
             self._open.popitem(last=False)
         return None
@@ -261,7 +269,7 @@ class PageSets:
     @property
     def size(self) -> int:
         """Bytes."""
-        return sum(len(item.raw) for items in self._open.values() for item in items)
+        return sum(len(item.raw) for items, _ in self._open.values() for item in items)
 
 
 class _StreamedList:

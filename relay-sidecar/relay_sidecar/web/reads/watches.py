@@ -171,6 +171,8 @@ class Watches:
         if asked and not _begins_with_state(options):
             return await self._holding(scope, asked)
         stream = await ready(self._streams, scope, now=self._freshness.now(), since=since)
+        if not stream.is_whole and self._upstream.is_up and not stream.is_stuck:
+            return None
         if not await self._freshness.is_new_enough(stream, scope) and not stream.is_stuck:
             return None
         version = partial(self._freshness.version, stream, scope)

@@ -260,12 +260,7 @@ def test_an_empty_list_may_be_null() -> None:
         b'{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[]}',
         page(b"[]", meta=b'"resourceVersion":""'),
         page(b"[]", meta=b'"resourceVersion":"abc"'),
-        page(b'[{"metadata":{"name":"a"}}]'),
-        page(b'[{"metadata":{"name":"a","resourceVersion":"1"}}]', kind="List"),
         page(b'[{"metadata":{"name":"a","resourceVersion":"1"}}')[:-1],
-        page(b"[5]"),
-        page(b'[{"kind":"","metadata":{"name":"a","resourceVersion":"1"}}]'),
-        page(b'[{"apiVersion":null,"metadata":{"name":"a","resourceVersion":"1"}}]'),
     ],
 )
 def test_what_is_no_list_with_a_version_is_malformed(body: bytes) -> None:
@@ -319,9 +314,28 @@ def test_a_table_tells_which_objects_it_shows_at_which_versions() -> None:
     assert [(i.key, i.version, i.raw) for i in read.items] == [(("default", "a"), 5, b"")]
 
 
-def test_a_table_without_objects_is_malformed() -> None:
-    with pytest.raises(Malformed):
-        read_table_versions(
-            b'{"kind":"Table","apiVersion":"meta.k8s.io/v1",'
-            b'"metadata":{"resourceVersion":"9"},"rows":[{"cells":["a"],"object":null}]}'
-        )
+def test_rows_without_objects_are_counted() -> None:
+    read = read_table_versions(
+        b'{"kind":"Table","apiVersion":"meta.k8s.io/v1",'
+        b'"metadata":{"resourceVersion":"9"},"rows":[{"cells":["a"],"object":null}]}'
+    )
+    assert (read.version, read.items, read.unreadable) == (9, [], 1)
+
+
+@pytest.mark.parametrize(
+    ("item", "kind"),
+    [
+        (b'{"metadata":{"name":"a"}}', "PodList"),
+        (b'{"metadata":{"name":"a","resourceVersion":"1"}}', "List"),
+        (b"5", "PodList"),
+        (b"null", "PodList"),
+        (b'{"kind":"","metadata":{"name":"a","resourceVersion":"1"}}', "PodList"),
+        (b'{"apiVersion":null,"metadata":{"name":"a","resourceVersion":"1"}}', "PodList"),
+    ],
+)
+def test_an_item_that_cannot_be_read_is_counted_and_those_beside_it_are_read(
+    item: bytes, kind: str
+) -> None:
+    good = b'{"kind":"Pod","apiVersion":"v1","metadata":{"name":"b","resourceVersion":"2"}}'
+    read = read_page(page(b"[%s,%s]" % (item, good), kind=kind))
+    assert ([one.key for one in read.items], read.unreadable) == ([("", "b")], 1)

@@ -79,8 +79,6 @@ def test_items_are_told_before_the_last_byte_is_there() -> None:
     "body",
     [
         HEAD + b'{"metadata":{"name":"a","resourceVersion":"1"}},{"metadata":{"name":"b"',
-        HEAD + b'{"metadata":{"name":"a","resourceVersion":"1"}},{"metadata":{"name":"b"}}]}',
-        HEAD + b'{"metadata":{"name":"a","resourceVersion":"one"}},{"metadata":7}]}',
         HEAD + b'{"metadata":{"name":"a","resourceVersion":"1"}}],"items":7}',
         b"",
     ],
@@ -88,6 +86,16 @@ def test_items_are_told_before_the_last_byte_is_there() -> None:
 def test_what_is_no_whole_list_is_malformed(body: bytes) -> None:
     with pytest.raises(Malformed):
         arrive(body, range(0, len(body), 7))
+
+
+@pytest.mark.parametrize("at", range(4))
+def test_an_item_that_cannot_be_read_is_counted(at: int) -> None:
+    items = [b'{"metadata":{"name":"a%d","resourceVersion":"1"}}' % number for number in range(3)]
+    items.insert(at, b'{"metadata":{"name":"b"}}')
+    body = HEAD + b",".join(items) + b"]}"
+    page, _ = arrive(body, range(0, len(body), 7))
+    assert [item.key[1] for item in page.items] == ["a0", "a1", "a2"]
+    assert page.unreadable == 1
 
 
 def test_of_items_told_twice_the_last_count() -> None:
