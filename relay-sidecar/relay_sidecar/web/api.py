@@ -14,6 +14,7 @@ from multidict import MultiMapping
 from edge_sidecars.apimachinery.request.accept import accept_header
 from edge_sidecars.apimachinery.request.list_options import shard_selector
 from edge_sidecars.apimachinery.request.request_info import ListOptions, RequestInfo, representation
+from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.selection.shards import EVERYTHING, ShardSelector
 from edge_sidecars.apimachinery.status import (
     Refused,
@@ -39,13 +40,16 @@ from relay_sidecar.web.upstream import Upstream
 if TYPE_CHECKING:
     from relay_sidecar.web.token_requests import TokenRequests
 
-# A cached Lease breaks any elector; the others are questions about the caller or for once.
+# A cached Lease breaks any elector; the others are questions about the caller. Of certificates only
+# the signing requests: from an answer to one kubelet concludes that the API server is there, and
+# then ends when its certificate has (pkg/kubelet/certificate/transport.go). What else the group has
+# it follows for as long as it runs: trust bundles, and the certificates of its pods.
 NEVER_KEPT: Final = frozenset(
     {
         "coordination.k8s.io",
         "authentication.k8s.io",
         "authorization.k8s.io",
-        "certificates.k8s.io",
+        "certificatesigningrequests.certificates.k8s.io",
     }
 )
 SELECTORS: Final = ("labelSelector", "fieldSelector")
@@ -207,11 +211,17 @@ def shards_of(info: RequestInfo) -> ShardSelector:
     return EVERYTHING
 
 
+def may_be_kept(resource: ResourceName) -> bool:
+    """Whether anything of it may be."""
+    group = resource.group
+    return group not in NEVER_KEPT and f"{resource.plural}.{group}" not in NEVER_KEPT
+
+
 def changes_object(info: RequestInfo) -> bool:
     """Whether this write changes an object that may be kept here, whatever it is answered with."""
     return (
         info.is_canonical
-        and info.resource.group not in NEVER_KEPT
+        and may_be_kept(info.resource)
         and info.subresource in WRITTEN_SUBRESOURCES
     )
 
@@ -221,7 +231,7 @@ def is_learned_from(info: RequestInfo, headers: MultiMapping[str]) -> bool:
     the others kube-apiserver takes no notice of it either."""
     return (
         info.is_canonical
-        and info.resource.group not in NEVER_KEPT
+        and may_be_kept(info.resource)
         and info.subresource in ("", "status")
         and not any(name.lower().startswith("impersonate-") for name in headers)
     )

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from http import HTTPStatus
 
 import pytest
 
@@ -406,6 +407,31 @@ def test_r9_what_is_never_cached_is_never_answered_offline(offline: Offline) -> 
     }
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     assert_unavailable(offline.place.caller().post(path, review))
+
+
+@pytest.mark.slow
+def test_r3_what_kubelet_follows_of_certificates_is_answered_offline(
+    control_plane: ControlPlane,
+) -> None:
+    certificates = "/apis/certificates.k8s.io/v1"
+    followed: list[tuple[str, Parameters]] = [
+        (f"{certificates}/podcertificaterequests", {"fieldSelector": "spec.nodeName=n1", **ANY}),
+        (f"{certificates}/clustertrustbundles", ANY),
+    ]
+    with Place(Kind.RELAY, control_plane) as place:
+        place.wait_up()
+        caller = place.caller()
+        there = [it for it in followed if caller.get(it[0]).status == HTTPStatus.OK]
+        if not there:
+            pytest.skip("certificates.k8s.io/v1 has neither before Kubernetes 1.37")
+        for path, query in there:
+            caller.get(path, query).expect()
+        place.cut()
+        for path, query in there:
+            caller.get(path, query).expect()
+            with caller.watch(path, {**query, **WATCH_LIST, "timeoutSeconds": 60}) as watching:
+                assert watching.status == HTTPStatus.OK
+                watching.wait_initial_end()
 
 
 def test_r7_who_impersonates_gets_nothing_offline(offline: Offline) -> None:
