@@ -8,7 +8,7 @@ writes through the relay reads its own write, whichever stream answers.
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -28,6 +28,7 @@ from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.upstream.messages import BufferedResponse
 from relay_sidecar.web.reads.selection import key_of
+from relay_sidecar.web.reads.whole_answers import WholeAnswers
 from relay_sidecar.web.responses import age_headers
 from relay_sidecar.web.upstream import Upstream
 
@@ -101,6 +102,13 @@ class Freshness:
     now: Callable[[], float] = time.monotonic
     wall: Callable[[], float] = time.time
     clock: Callable[[], float] = boottime
+    # Beside what clients were answered in a form that is not kept.
+    whole: WholeAnswers = field(init=False)
+
+    def __post_init__(self) -> None:
+        timeout = self.settings.request_timeout
+        whole = WholeAnswers(self.upstream, timeout=timeout, wall=self.wall)
+        object.__setattr__(self, "whole", whole)
 
     @property
     def minimum(self) -> MinResourceVersion:

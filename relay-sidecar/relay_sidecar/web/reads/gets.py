@@ -31,7 +31,6 @@ from relay_sidecar.web.reads.selection import (
     newest_target,
     takes_whole,
 )
-from relay_sidecar.web.reads.whole_objects import WholeObjects
 from relay_sidecar.web.responses import JSON, status_answer
 
 # Seconds; a cache of kube-apiserver's is behind by less, or it says that it is not ready.
@@ -43,12 +42,6 @@ class Gets:
         self._upstream = freshness.upstream
         self._streams = freshness.streams
         self._freshness = freshness
-        self._whole = WholeObjects(
-            freshness.upstream,
-            self._learn_from,
-            timeout=freshness.settings.request_timeout,
-            wall=freshness.wall,
-        )
         # By question, while it is asked.
         self._rounds: dict[Hashable, Rounds[BufferedResponse | None]] = {}
 
@@ -170,7 +163,9 @@ class Gets:
             return
         self._freshness.handed_out(read.resource, version)
         if not self._is_at_hand(read, version):
-            self._whole.want(read)
+            path = read.request.raw_path.partition("?")[0]
+            learn = partial(self._learn_from, read)
+            self._freshness.whole.want(read.resource, by_name(read.info), read.request, path, learn)
 
     async def _learn_from(
         self, read: ClientRead, fetched: BufferedResponse, asked_at: float

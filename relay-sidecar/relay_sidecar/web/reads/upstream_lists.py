@@ -8,7 +8,9 @@ import math
 from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
+from urllib.parse import urlencode
 
 from edge_sidecars.apimachinery.objects import (
     META_GROUP,
@@ -174,7 +176,7 @@ class UpstreamLists:
             fresh.passed_on(scope.resource, answer.content, listing.wanted, is_list=True)
             # Of its stream, which asks for JSON, others are answered.
             self._streams.askings.asked(scope, now=fresh.now())
-            self._open(scope)
+            self._open(listing)
         if page is None:
             return
         # Another relay says in Age how old its answer is.
@@ -186,7 +188,7 @@ class UpstreamLists:
         if not listing.options.continue_token:
             self._streams.askings.asked(scope, now=fresh.now())
         if whole is None:
-            self._open(scope)
+            self._open(listing)
             return
         stream = self._streams.exactly(scope)
         if not whole.unreadable:
@@ -196,17 +198,35 @@ class UpstreamLists:
                 evidence = before.evidence(whole.version, fingerprint)
                 self._streams.reflectors.compare(stream, evidence)
         if form is not Form.WHOLE or (whole.unreadable and not whole.items):
-            self._open(scope)
+            self._open(listing)
             return
         at = before.wall - told_age(answer.headers.get("Age")) if listing.is_latest else 0.0
         await self._seed(scope, whole, known_at=before.clock if is_of_now else -math.inf, at=at)
 
-    def _open(self, scope: ListScope) -> None:
-        """The stream of what upstream answered in a form that is not kept. Raises `NoRoom`."""
-        if self._streams.refusal(scope, now=self._freshness.now()) is not None:
+    def _open(self, listing: ClientList) -> None:
+        """The stream of what upstream answered in a form that is not kept, or the answer itself, in
+        JSON, where that is not worth one. Raises `NoRoom`."""
+        scope, now = listing.scope, self._freshness.now()
+        if self._streams.refusal(scope, now=now) is not None:
             return
         if self._streams.askings.are_worth_a_stream(scope):
-            self._streams.open(scope, now=self._freshness.now())
+            self._streams.open(scope, now=now)
+        elif not self._streams.covering(scope):
+            target = f"{scope.path}?{urlencode(scope.params)}"
+            learn = partial(self._learn_whole, scope, self._freshness.clock())
+            self._freshness.whole.want(scope.resource, scope, listing.request, target, learn)
+
+    async def _learn_whole(
+        self, scope: ListScope, known_at: float, answer: BufferedResponse, asked_at: float
+    ) -> None:
+        form, page = _read(answer.content, Form.WHOLE)
+        if answer.status != HTTPStatus.OK or page is None or form is not Form.WHOLE:
+            return
+        if not page.continue_token and (page.items or not page.unreadable):
+            age = told_age(answer.headers.get("Age"))
+            with suppress(NoRoom):
+                at = -math.inf if age else known_at
+                await self._seed(scope, page, known_at=at, at=asked_at - age)
 
     async def _seed(self, scope: ListScope, whole: Page, *, known_at: float, at: float) -> None:
         now = self._freshness.now()
