@@ -4,12 +4,15 @@ What upstream answers is learned from: a whole list begins a stream, or confirms
 that clients read page by page, put together again.
 """
 
+import asyncio
 import math
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
+from typing import ParamSpec, TypeVar
 from urllib.parse import urlencode
 
 from edge_sidecars.apimachinery.objects import (
@@ -38,8 +41,12 @@ from relay_sidecar.streams.stream_journal import list_records
 from relay_sidecar.streams.streams import NoRoom
 from relay_sidecar.upstream.messages import BufferedResponse, ClientRequest
 from relay_sidecar.upstream.sharded import list_in_shards
+from relay_sidecar.upstream.streaming import LONG
 from relay_sidecar.web.reads.freshness import Freshness
 from relay_sidecar.web.reads.selection import takes_whole
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
 
 # Sets and bytes that may be under way at once; beyond, the oldest is given up: its stream then
 # begins with a list of its own.
@@ -171,7 +178,7 @@ class UpstreamLists:
     async def _learn(self, listing: ClientList, answer: BufferedResponse, before: _Before) -> None:
         """What is handed out, and the stream that begins from it."""
         scope, fresh = listing.scope, self._freshness
-        form, page = _read(answer.content, listing.wanted.form)
+        form, page = await _beside(len(answer.content), _read, answer.content, listing.wanted.form)
         if form is Form.OTHER or (form is Form.TABLE and page is None):
             fresh.passed_on(scope.resource, answer.content, listing.wanted, is_list=True)
             # Of its stream, which asks for JSON, others are answered.
@@ -192,7 +199,8 @@ class UpstreamLists:
             return
         stream = self._streams.exactly(scope)
         if not whole.unreadable:
-            fingerprint = fingerprint_of(whole.items)
+            size = sum(len(item.raw) for item in whole.items)
+            fingerprint = await _beside(size, fingerprint_of, whole.items)
             fresh.minimum.listed(scope, whole.version, fingerprint)
             if stream is not None and is_of_now:
                 evidence = before.evidence(whole.version, fingerprint)
@@ -237,6 +245,18 @@ class UpstreamLists:
             if whole.unreadable:
                 resource = str(scope.resource)
                 self._streams.counters.unreadable_came(resource, "item", whole.unreadable)
+
+
+async def _beside(
+    size: int,
+    function: Callable[Parameters, Result],
+    *args: Parameters.args,
+    **named: Parameters.kwargs,
+) -> Result:
+    """What many bytes need is done beside the event loop, which answers others meanwhile."""
+    if size <= LONG:
+        return function(*args, **named)
+    return await asyncio.to_thread(function, *args, **named)
 
 
 def _read(body: bytes, wanted: Form) -> tuple[Form, Page | None]:

@@ -32,7 +32,7 @@ from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Limits, Streams
 from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.upstream.messages import BufferedResponse, ClientRequest
-from relay_sidecar.upstream.streaming import StreamObserver
+from relay_sidecar.upstream.streaming import LONG, StreamObserver
 from relay_sidecar.web.reads.freshness import Freshness, ReadSettings
 from relay_sidecar.web.reads.gets import Gets
 from relay_sidecar.web.reads.lists import Lists
@@ -109,6 +109,8 @@ class World:
         self.streams = Streams(lambda _: self.reflectors, self.floor, LIMITS, RelayCounters())
         self.answers: list[tuple[int, dict[str, str]]] = []
         self.asked = 0
+        # Bytes behind a list.
+        self.padding = 0
         self.is_relayed = False
         self.cause = ""
         self.ticks = 1000.0
@@ -137,7 +139,8 @@ class World:
         self.asked += 1
         await asyncio.sleep(0)
         version, headers = self.answers.pop(0)
-        body = pod("a", version) if asked.request.path.endswith("/a") else EMPTY % version
+        listed = EMPTY % version + b" " * self.padding
+        body = pod("a", version) if asked.request.path.endswith("/a") else listed
         self.while_asked()
         return BufferedResponse(200, "OK", CIMultiDictProxy(CIMultiDict(headers)), body, body)
 
@@ -286,6 +289,23 @@ def test_a_get_that_waits_while_the_link_goes_tells_its_age() -> None:
         world.reflectors.is_up = False
         stream.nudge()
         assert "Age" in (await waiting).headers
+
+    asyncio.run(scene(World()))
+
+
+@pytest.mark.parametrize("padding", [0, 2 * LONG])
+def test_a_long_list_is_read_beside_the_event_loop(padding: int) -> None:
+    """Others are answered meanwhile: whatever was due when the answer came is done first."""
+
+    async def scene(world: World) -> None:
+        floors: list[int] = []
+        loop = asyncio.get_running_loop()
+        world.answers, world.padding = [(200, {})], padding
+        world.while_asked = lambda: loop.call_soon(lambda: floors.append(world.floor.of(PODS)))
+        listing = reading(f"{PATH}?limit=500")
+        await world.lists.answer(listing, ListOptions.parse(listing.info.query))
+        await asyncio.sleep(0)
+        assert floors == [0 if padding else 200]
 
     asyncio.run(scene(World()))
 
