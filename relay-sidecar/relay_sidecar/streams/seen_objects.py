@@ -58,6 +58,8 @@ class SeenObjects:
         self._versions: dict[tuple[str, str], set[ResourceName]] = {}
         # Objects that were evicted for want of room, ever.
         self.evicted = 0
+        # Of these, objects were evicted.
+        self.evicted_of: set[ResourceName] = set()
 
     def __iter__(self) -> Iterator[ObjectSeen]:
         for entries in self._seen.values():
@@ -158,6 +160,7 @@ class SeenObjects:
             place, entry = entries.popitem(last=False)
             self._sizes[of_node] -= entry.size
             self.evicted += 1
+            self.evicted_of.add(place[0])
             yield _eviction(place, entry)
 
 

@@ -19,6 +19,7 @@ from edge_sidecars.apimachinery.scope import ListScope, ResourceName
 from edge_sidecars.apimachinery.status import Status, expired
 from edge_sidecars.apimachinery.store import Collection
 from edge_sidecars.apimachinery.watch_events import Failure
+from edge_sidecars.runtime.log import fields, logger, sparing
 from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.journal.records import ObjectEvicted
 from relay_sidecar.streams.askings import Askings, ScopesOfNode
@@ -36,6 +37,7 @@ DEFAULT_BUDGET = 128 * 1024 * 1024
 DEFAULT_STREAMS = 256
 # Bytes of a stream besides its objects: its tasks, parsers and buffers (measured: 12 KiB).
 STREAM_BYTES = 16 * 1024
+BUDGET_FLAG, STREAMS_FLAG = "--memory-budget", "--max-streams"
 # For each stream that may follow upstream; more are of no use to anybody, and each costs time.
 SNAPSHOTS_PER_STREAM = 4
 # Fields that an object has for life: a pod that is bound stays so.
@@ -101,6 +103,8 @@ class Streams:
         # Called with each stream that is deleted for want of room.
         self.on_evicted: list[Callable[[Stream], None]] = []
         self.evicted = 0
+        # Of these, streams were evicted, and by which limit last.
+        self._evicted_of: dict[ResourceName, str] = {}
         self._streams: dict[ResourceName, dict[ListScope, Stream]] = {}
         self._refusals: dict[ListScope, tuple[Failure, float]] = {}
         self.reflectors = connect(self)
@@ -301,6 +305,11 @@ class Streams:
         self.drop(stream, expired())
         return True
 
+    def evicted_for(self, resource: ResourceName) -> str:
+        """The limit for which something of the resource was evicted last, "" where nothing was."""
+        by_name = BUDGET_FLAG if resource in self.seen.evicted_of else ""
+        return self._evicted_of.get(resource, by_name)
+
     def has_room(self, more: int) -> bool:
         """For so many objects more of a stream that is there, after what no reader has asked for
         lately is evicted. Before such a stream ends for want of room, all windows are given up: a
@@ -320,10 +329,13 @@ class Streams:
             if objects + more > self.limits.max_objects:
                 limit = "--max-objects"
             elif size > self.limits.memory_budget:
-                limit = "--memory-budget"
+                limit = BUDGET_FLAG
             else:
                 return None
-            if not (self._give_up_passing() or self._evict(now=now, is_of_node=is_of_node)):
+            if self._give_up_passing():
+                continue
+            _say_reached(limit)
+            if not self._evict(limit, now=now, is_of_node=is_of_node):
                 return limit
 
     def _measure(self, now: float) -> tuple[int, int]:
@@ -342,7 +354,7 @@ class Streams:
         self._measured = None
         return any(give_up() for give_up in self.passing)
 
-    def _evict(self, *, now: float, is_of_node: bool) -> bool:
+    def _evict(self, limit: str, *, now: float, is_of_node: bool) -> bool:
         """Deletes the stream that was asked for longest ago; where all were lately, the oldest
         snapshot; where there is none, changes of over a minute ago in all windows. What the node
         asked for goes last, and only for what the node asks for."""
@@ -357,7 +369,7 @@ class Streams:
             unused = of_node
         if not unused:
             return False
-        self._delete(min(unused, key=lambda stream: stream.used_at))
+        self._delete(min(unused, key=lambda stream: stream.used_at), limit)
         return True
 
     def _unread_snapshots(self) -> list[Stream]:
@@ -367,11 +379,13 @@ class Streams:
     def _make_way_for_snapshot(self) -> None:
         snapshots = self._unread_snapshots()
         if len(snapshots) >= SNAPSHOTS_PER_STREAM * self.limits.max_streams:
-            self._delete(min(snapshots, key=lambda stream: stream.used_at))
+            _say_reached(STREAMS_FLAG)
+            self._delete(min(snapshots, key=lambda stream: stream.used_at), STREAMS_FLAG)
 
-    def _delete(self, oldest: Stream) -> None:
+    def _delete(self, oldest: Stream, limit: str) -> None:
         """For want of room."""
         self.evicted += 1
+        self._evicted_of[oldest.scope.resource] = limit
         for observer in self.on_evicted:
             observer(oldest)
         self.drop(oldest, None)
@@ -383,7 +397,8 @@ class Streams:
             return
         unread = [s for s in self if self.reflectors.runs(s) and not s.is_read]
         if not unread:
-            raise NoRoom("--max-streams")
+            _say_reached(STREAMS_FLAG)
+            raise NoRoom(STREAMS_FLAG)
         self.reflectors.stop(min(unread, key=lambda stream: stream.used_at))
 
     def link(self, is_up: bool) -> None:
@@ -480,6 +495,12 @@ class Streams:
         """The newest stream that covers `scope` and does not have the object."""
         found = (stream for stream in self.covering(scope) if stream.is_whole)
         return next((stream for stream in found if key not in stream.collection.objects), None)
+
+
+def _say_reached(limit: str) -> None:
+    """Once a minute."""
+    if sparing.allows("limit", limit):
+        logger.warning("a limit is reached", extra=fields(limit=limit))
 
 
 def _has_listed(stream: Stream, before: int) -> bool:

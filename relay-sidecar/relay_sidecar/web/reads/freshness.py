@@ -259,7 +259,9 @@ class Freshness:
         what = f"{_spelled(info.resource)}{name}{where}"
         cause = self.upstream.cause or "it gave no answer in time"
         why = f"not known here, and upstream is out of reach: {cause}"
-        return Refused(unavailable(f"{what}: {why}; {_remedy(info.resource)}"))
+        limit = self.streams.evicted_for(info.resource)
+        remedy = f"some were evicted for {limit}" if limit else _remedy(info.resource)
+        return Refused(unavailable(f"{what}: {why}; {remedy}"))
 
     def patience(self, *, has_answer: bool) -> float:
         """Seconds for which upstream may think, where the relay could answer as well or cannot.

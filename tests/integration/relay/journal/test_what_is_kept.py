@@ -157,6 +157,8 @@ def test_l2_lists_by_ever_new_selectors_follow_nothing_and_are_known_while_cut(
             assert "Age" in kept.headers
         evicted = by_selector(place, path, 0)
         assert evicted.status == HTTPStatus.SERVICE_UNAVAILABLE
+        assert b"--max-streams" in evicted.body
+        assert place.relay.log_text().count("a limit is reached limit=--max-streams") >= 1
         assert "Traceback" not in place.relay.log_text()
         assert len(place.relay.log_text().splitlines()) < 20
 
