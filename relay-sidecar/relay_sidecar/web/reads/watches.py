@@ -86,7 +86,7 @@ class Watches:
         scope = await self._selection.scope(read.info, options)
         if scope is not None and read.is_of_node:
             self._streams.of_node.add(scope)
-        if self._pushdown is not None:
+        if self._pushdown is not None and not is_over_websocket(request):
             pushed = await self._pushdown.answer(request, read.info, scope, options.shards)
             if pushed is not None:
                 return pushed
@@ -106,6 +106,7 @@ class Watches:
                 return await self._run(session, options, permit, since)
         finally:
             self._open -= 1
+        self._check_shards(request, scope, options)
         try:
             return await self._forwarded(request, scope, options.shards)
         except Unreachable:
@@ -117,6 +118,17 @@ class Watches:
                 request, found[0], scope, see, options, self._freshness, stands_in=True
             )
             return await self._run(session, options, permit, since)
+
+    def _check_shards(
+        self, request: web.BaseRequest, scope: ListScope, options: ListOptions
+    ) -> None:
+        """Of what is passed on over a WebSocket no shard can be told: the client is to list anew
+        where a stream will tell it the rest. Raises `Refused`."""
+        if options.shards.is_everything or not is_over_websocket(request):
+            return
+        is_kept = self._streams.refusal(scope, now=self._freshness.now()) is None
+        if is_kept and not _begins_with_state(options):
+            raise Refused(expired(options.resource_version))
 
     async def _forwarded(
         self, request: web.BaseRequest, scope: ListScope, shards: ShardSelector

@@ -422,6 +422,23 @@ def test_with_a_local_token_only_who_brings_it_may(
         assert answer.json()["reason"] == "Unauthorized"
 
 
+@pytest.mark.parametrize(
+    ("protocols", "status"),
+    [
+        ("base64url.bearer.authorization.k8s.io.c2VjcmV0LTE, x", HTTPStatus.OK),
+        ("base64url.bearer.authorization.k8s.io.c2VjcmV0LTI, x", HTTPStatus.UNAUTHORIZED),
+        ("base64url.bearer.authorization.k8s.io.c2VjcmV0LTE", HTTPStatus.UNAUTHORIZED),
+        ("x", HTTPStatus.UNAUTHORIZED),
+    ],
+)
+def test_a_websocket_may_bring_the_local_token_among_its_protocols(
+    token_file: Path, protocols: str, status: HTTPStatus
+) -> None:
+    headers = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Protocol": protocols}
+    with own(token_file=token_file) as place:
+        assert Caller(place.url, headers=headers).get("/api/v1/pods").status == status
+
+
 def test_a_local_token_may_be_replaced_at_any_time(token_file: Path) -> None:
     with own(token_file=token_file) as place:
         first, second = (

@@ -361,6 +361,24 @@ def test_r3_a_watch_over_a_websocket_is_of_its_shard(caller: Caller, world: Worl
         assert {it.name for it in watching.events()} == world.chosen("configmaps", HALVES[1])
 
 
+@pytest.mark.parametrize("flags", [[], ["--shard-pushdown"]], ids=str)
+def test_r3_over_a_websocket_a_shard_is_told_from_the_stream_or_listed_anew(
+    world: World, flags: list[str]
+) -> None:
+    path = world.contents.path("configmaps")
+    asked: Parameters = {"shardSelector": HALVES[1], "timeoutSeconds": 60}
+    with Place(Kind.RELAY, world.plane, flags=flags) as place:
+        place.wait_up()
+        with WebSocketWatching(place.caller(), path, asked) as watching:
+            expected = world.chosen("configmaps", HALVES[1])
+            watching.wait_for(lambda it: len(it.seen) == len(expected), what="the shard")
+            assert {it.name for it in watching.events("ADDED")} == expected
+        before: Parameters = {**asked, "resourceVersion": 1}
+        with WebSocketWatching(place.caller(), path, before) as late:
+            late.wait_ended()
+            assert [(it.type, it.object["code"]) for it in late.seen] == [("ERROR", 410)]
+
+
 def test_r3_a_deprecated_watch_is_of_its_shard(caller: Caller, world: World) -> None:
     path = world.contents.path("configmaps").replace("/api/v1/", "/api/v1/watch/")
     lines = caller.get(path, {"shardSelector": HALVES[0], "timeoutSeconds": 1}).body.splitlines()
