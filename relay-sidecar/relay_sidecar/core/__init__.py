@@ -8,6 +8,9 @@ probe_request         what a probe asks
 upgrade_request       what a request for another protocol says: which, and who asks
 pool_sources          what the pool-sidecar said, and for how long that holds
 min_resource_version  the lowest resourceVersion of an answer: reads are monotonic
+unknown_changes       objects that a write has changed, whose new state no answer has shown
+listed_states         at which version upstream held what a part of a stream holds
+pieces                bytes of a long body in the pieces that it is made of
 sealed_form           which bytes are a key of --keep-secrets, what a sealed row is bound to
 
 What is common to Kubernetes (objects, selectors, list options, Status) is in

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from edge_sidecars.runtime.web.listener_metrics import FIGURES
 from gm.config.config import Config, load, parser
 from gm.hub.stream import Connected
 from gm.telemetry.status import (
@@ -47,6 +48,7 @@ def _status() -> GmStatus:
     """Of a GM that has something of everything to tell."""
     return GmStatus(
         version="1",
+        listeners=[dict.fromkeys(FIGURES, 0)],
         mode="active-standby",
         uptime_seconds=1.0,
         is_ready=True,

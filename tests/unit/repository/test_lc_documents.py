@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from edge_sidecars.runtime.web.listener_metrics import FIGURES
 from lc.config.config import Config, load, parser
 from lc.status import (
     LcStatus,
@@ -50,6 +51,7 @@ def _status() -> LcStatus:
         node="edge-a",
         mode="stream",
         version="1",
+        listeners=[dict.fromkeys(FIGURES, 0)],
         uptime_seconds=1.0,
         link=LinkStatus(is_up=True, peer="gm:9000", for_seconds=1.0, problem=""),
         store=StoreStatus("d", "id", "", "", 0),

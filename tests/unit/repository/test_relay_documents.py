@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from edge_sidecars.local_apiserver.core.builtin.table import builtin_resources
+from edge_sidecars.runtime.web.listener_metrics import FIGURES
 from relay_sidecar.commands.kubeconfig import main as print_kubeconfig
 from relay_sidecar.config.config import Config, load, parser
 from relay_sidecar.telemetry.status import (
@@ -68,6 +69,7 @@ def _status() -> RelayStatus:
     )
     return RelayStatus(
         version="1",
+        listeners=[dict.fromkeys(FIGURES, 0)],
         uptime=1.0,
         lack="",
         access="own",

@@ -1,26 +1,33 @@
 """What each listener of this process holds, of how much, and what it refused (limits.md, L7)."""
 
 from collections.abc import Callable
+from typing import Final
 
 from edge_sidecars.runtime.metrics import Metric, counter, gauge
 from edge_sidecars.runtime.web.listener import LISTENERS, Listener
 
+# Of one listener, as /status calls them.
+FIGURES: Final = (
+    "listen",
+    "connections",
+    "maxConnections",
+    "refused",
+    "unread",
+    "unfinishedBytes",
+    "maxUnfinishedBytes",
+    "malformed",
+)
+
 
 def figures() -> list[dict[str, str | int]]:
     """The same for people, in the field `listeners` of each /status."""
-    return [
-        {
-            "listen": str(it.bound),
-            "connections": it.taken,
-            "maxConnections": it.limit,
-            "refused": it.turned_away,
-            "unread": it.intake.unread,
-            "unfinishedBytes": it.intake.inflow.used,
-            "maxUnfinishedBytes": it.intake.inflow.limit,
-            "malformed": sum(it.intake.refused.values()),
-        }
-        for it in _open()
-    ]
+    return [dict(zip(FIGURES, _figures(it), strict=True)) for it in _open()]
+
+
+def _figures(it: Listener) -> tuple[str | int, ...]:
+    inflow, malformed = it.intake.inflow, sum(it.intake.refused.values())
+    connections = (it.taken, it.limit, it.turned_away, it.intake.unread)
+    return (str(it.bound), *connections, inflow.used, inflow.limit, malformed)
 
 
 def _open() -> list[Listener]:
