@@ -16,7 +16,7 @@ METRICS = [
     *("Of GM", "Of LC", "Of each process"),
 ]
 # Of core/status.py: those that speak in kube-apiserver's words of what the client sent.
-OF_THE_CLIENT = {"bad_request", "not_found", "invalid", "not_acceptable"}
+OF_THE_CLIENT = {"bad_request", "not_found", "invalid", "not_acceptable", "not_shown_as"}
 
 
 def test_every_heading_of_metrics_is_a_program() -> None:
