@@ -5,7 +5,8 @@ A write, from the socket to its answer:
     listener ─ api ─ access (own | caller) ─ upstream/proxy ─ upstream/messages
       ─ kubeapi (to the API server and back)
       ─ upstream/link_probe ─ core/link            the link answered
-      ─ reads/freshness ─ core/min_resource_version, streams/seen_objects   read your writes
+      ─ reads/writes ─ reads/freshness ─ core/min_resource_version, streams/seen_objects   read your
+        writes
       ─ journal                                    persisted before it is answered
 
 A watch event, from upstream to a client's socket:

@@ -161,18 +161,18 @@ class Api:
         """Raises `Refused` where upstream is out of reach, or its answer was lost."""
         if "dryRun" in info.query:
             return await self._upstream.forward(request)
-        fresh = self._reads.freshness
+        writes = self._reads.writes
         wanted = representation(request.headers.get("Accept", ""))
         are_many = info.verb == "deletecollection"
-        asked_at = fresh.wall()
+        asked_at = self._reads.freshness.wall()
         answer = await self._upstream.write(
             ClientRequest(request, accept_header(wanted, is_list=are_many), None)
         )
         if answer.status in (200, 201, 202):
             if is_learned_from(info, request.headers):
-                await fresh.written(info, wanted, answer, asked_at)
+                await writes.written(info, wanted, answer, asked_at)
             else:
-                fresh.changed(info, wanted, answer)
+                writes.changed(info, wanted, answer)
         return await answer.send(request)
 
 

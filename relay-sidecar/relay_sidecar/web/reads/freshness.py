@@ -1,8 +1,7 @@
-"""How new an answer is, and what the relay learns from the answers of upstream.
+"""How new an answer is, and what is handed out.
 
 An answer is never older than what the relay has handed out before (no client goes backwards in
-time), unless upstream cannot be asked: then it is what is cached, with its age. A client that
-writes through the relay reads its own write, whichever stream answers.
+time), unless upstream cannot be asked: then it is what is cached, with its age.
 """
 
 import math
@@ -12,22 +11,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from msgspec import Struct
-from msgspec.json import Decoder
-
-from edge_sidecars.apimachinery.objects import Item, Key, Malformed, read_item, read_page
-from edge_sidecars.apimachinery.request.request_info import Form, Representation, RequestInfo
+from edge_sidecars.apimachinery.objects import Item, Key
+from edge_sidecars.apimachinery.request.request_info import Representation, RequestInfo
 from edge_sidecars.apimachinery.resource_version import response_version
 from edge_sidecars.apimachinery.scope import ListScope, ResourceName
-from edge_sidecars.apimachinery.selection.attrs import uid
 from edge_sidecars.apimachinery.status import Refused, unavailable
 from edge_sidecars.runtime.clock import boottime
 from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Streams
-from relay_sidecar.upstream.messages import BufferedResponse
-from relay_sidecar.web.reads.selection import key_of
 from relay_sidecar.web.reads.whole_answers import WholeAnswers
 from relay_sidecar.web.responses import age_headers
 from relay_sidecar.web.upstream import Upstream
@@ -40,41 +33,6 @@ FLOOR_PATIENCE = 0.05
 CONFIRMED_FOR_ONE: Final = 1000
 # Seconds; kube-apiserver: blockTimeout of its cacher (k8s.io/apiserver/pkg/storage/cacher).
 VERSION_WAIT = 3.0
-
-
-class _DeletedMetadata(Struct, rename="camel"):
-    finalizers: list[str] | None = None
-    deletion_grace_period_seconds: int | None = None
-
-
-class _Deleted(Struct):
-    metadata: _DeletedMetadata
-
-
-class _Details(Struct):
-    uid: str = ""
-
-
-class _Named(Struct):
-    name: str = ""
-
-
-class _Binding(Struct):
-    metadata: _Named
-
-
-class _DeletionStatus(Struct):
-    kind: str
-    details: _Details | None = None
-
-
-# The one value of DeleteOptions.dryRun, in JSON as in protobuf (kubectl delete --dry-run=server).
-# What has it elsewhere is a deletion that is learned from the stream only.
-_DRY_RUN: Final = b"All"
-_DELETIONS: Final = ("delete", "deletecollection")
-_DELETED: Final = Decoder(_Deleted)
-_STATUS: Final = Decoder(_DeletionStatus)
-_BINDING: Final = Decoder(_Binding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,39 +177,6 @@ class Freshness:
     ) -> None:
         self.minimum.raise_to(resource, version, source)
 
-    def changed(self, info: RequestInfo, wanted: Representation, answer: BufferedResponse) -> None:
-        """A write was answered with something else than the object, or in a form that is not read
-        here: what is known of the object is old until upstream has been asked since."""
-        resource, key = written_object(info, answer.asked)
-        is_list = info.verb == "deletecollection"
-        version = self.passed_on(resource, answer.content, wanted, is_list=is_list)
-        is_end = info.verb in _DELETIONS
-        self.minimum.changed(resource, key, self.clock(), None if is_end else version)
-
-    async def written(
-        self,
-        info: RequestInfo,
-        wanted: Representation,
-        answer: BufferedResponse,
-        asked_at: float,
-    ) -> None:
-        """What upstream answered to a write that it was asked for at this wall time, before that
-        is handed out. What a node only writes, such as the states of ever new pods, takes no room
-        from what it reads."""
-        if is_never_read_again(info.resource):
-            self.passed_on(info.resource, answer.content, wanted, is_list=False)
-            if info.name:
-                await self.forget(info.resource, key_of(info))
-            return
-        if info.verb in _DELETIONS and _DRY_RUN in answer.asked:
-            return
-        if wanted.form is Form.WHOLE and await self._is_learned(info, answer, asked_at=asked_at):
-            return
-        self.changed(info, wanted, answer)
-        if info.verb == "delete":
-            # It may be there still: then upstream will say so.
-            await self.forget(info.resource, key_of(info))
-
     def not_cached(self, info: RequestInfo) -> Refused:
         """Of what cannot be answered from the cache, while upstream is out of reach."""
         name = f" {info.name}" if info.name else ""
@@ -273,65 +198,6 @@ class Freshness:
         read_timeout = self.settings.read_timeout
         return read_timeout * (0.8 if self.streams.is_up else 0.5)
 
-    async def _is_learned(
-        self, info: RequestInfo, answer: BufferedResponse, *, asked_at: float
-    ) -> bool:
-        """Whether the answer tells all that the write has changed."""
-        body = answer.content
-        if info.verb == "deletecollection":
-            return await self._are_ends(info, body)
-        try:
-            item = read_item(body)
-        except Malformed:
-            dead = _dead(body) if info.verb == "delete" else ""
-            if dead:
-                await self._learn_end(info, dead)
-            return bool(dead)
-        if info.verb == "delete" and not _is_left(body):
-            self.handed_out(info.resource, item.version, item)
-            await self._learn_end(info, uid(body))
-        else:
-            await self.remember(info.resource, item, asked_at=asked_at)
-        return True
-
-    async def _are_ends(self, info: RequestInfo, body: bytes) -> bool:
-        """Upstream answers with the objects as they were before; of those that stay for a while
-        it does not tell how they are now."""
-        try:
-            page = read_page(body)
-        except Malformed:
-            return False
-        for item in page.items:
-            if _is_left(item.raw):
-                self.minimum.changed(info.resource, item.key, self.clock(), None)
-            else:
-                await self._learn_end(info, uid(item.raw), item.key)
-        return True
-
-    async def _learn_end(self, info: RequestInfo, dead: str, key: Key | None = None) -> None:
-        key = key or key_of(info)
-        await self.forget(info.resource, key)
-        if dead:
-            self.minimum.deleted(info.resource, key, dead)
-
-
-def written_object(info: RequestInfo, asked: bytes) -> tuple[ResourceName, Key]:
-    """What a write is about; a name "" where that is one of a namespace, or all of it."""
-    resource = info.resource
-    if (resource.group, resource.plural) == ("", "bindings"):
-        # pkg/registry/core/pod/storage: LegacyBindingREST binds the pod of the same name.
-        try:
-            name = _BINDING.decode(asked).metadata.name
-        except (ValueError, RecursionError):
-            name = ""
-        return ResourceName("", resource.version, "pods"), (info.namespace, name)
-    return resource, key_of(info)
-
-
-def is_never_read_again(resource: ResourceName) -> bool:
-    """By who writes it: a node writes thousands of Events a day, which would push out all else."""
-    return resource.plural == "events" and resource.group in ("", "events.k8s.io")
-
 
 def unreachable() -> Refused:
     """Of what is not in the endpoint view."""
@@ -350,21 +216,3 @@ def _spelled(resource: ResourceName) -> str:
     if not resource.group:
         return resource.plural
     return f"{resource.plural}.{resource.version}.{resource.group}"
-
-
-def _dead(body: bytes) -> str:
-    """The uid in the Status of a deletion."""
-    try:
-        status = _STATUS.decode(body)
-    except (ValueError, RecursionError):
-        return ""
-    return status.details.uid if status.kind == "Status" and status.details else ""
-
-
-def _is_left(body: bytes) -> bool:
-    """Whether a deleted object stays until its finalizers or grace period end."""
-    try:
-        meta = _DELETED.decode(body).metadata
-    except (ValueError, RecursionError):
-        return True
-    return bool(meta.finalizers) or bool(meta.deletion_grace_period_seconds)

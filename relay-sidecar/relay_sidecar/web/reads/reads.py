@@ -15,6 +15,7 @@ from relay_sidecar.web.reads.lists import Lists
 from relay_sidecar.web.reads.pushdown import ShardPushdown
 from relay_sidecar.web.reads.selection import ClientRead, SelectableFields, Selection
 from relay_sidecar.web.reads.watches import Watches
+from relay_sidecar.web.reads.writes import Writes
 from relay_sidecar.web.upstream import Upstream
 
 
@@ -33,6 +34,7 @@ class Reads:
         """`metadata`: by which lists are proved; None: by none."""
         self.streams = streams
         self.freshness = Freshness(streams, upstream, journal, settings)
+        self.writes = Writes(self.freshness)
         self._access = access
         selection = Selection(schemas, upstream)
         self.pushdown = None
