@@ -223,10 +223,10 @@ def test_r1_pings_are_answered_and_a_client_that_closes_is_gone_at_once(
         place.wait_up()
         with WebSocketWatching(place.caller(), path, LISTED) as watching:
             watching.wait_initial_end()
-            watching.connection.ping(b"are you there")
+            watching.ping(b"are you there")
             # What it says is nobody's concern.
-            watching.connection.send("hello")
-            watching.connection.send_binary(b"\x00" * 1000)
+            watching.say("hello")
+            watching.say(b"\x00" * 1000)
             watching.wait_for(lambda it: bool(watching.pongs), what="the pong")
             assert watching.pongs == [b"are you there"]
             contents.configmap("told")
@@ -267,7 +267,7 @@ def test_r8_what_is_no_frame_ends_that_watch_alone(
         if what == "no end of fragments":
             feed(watching, garbage)
         else:
-            watching.connection.sock.sendall(garbage)
+            watching.send_bytes(garbage)
         if what not in ("unmasked", "random"):
             watching.wait_ended()
             assert code is None or watching.close_code == code
@@ -281,7 +281,7 @@ def feed(watching: WebSocketWatching, fragment: bytes) -> None:
     """Until it is cut off, or has sent far more than anybody may."""
     try:
         for _ in range(2000):
-            watching.connection.sock.sendall(fragment)
+            watching.send_bytes(fragment)
             fragment = b"\x00" + fragment[1:]
     except OSError:
         pass
@@ -531,7 +531,7 @@ def test_r8_many_that_come_and_go_leave_nothing_behind(
                 if how == "closes":
                     watching.close()
                 elif how == "ends its side":
-                    watching.connection.sock.shutdown(socket.SHUT_WR)
+                    watching.end_sending()
                     watching.wait_ended()
 
     threads = [

@@ -7,8 +7,8 @@ Guarantees: each message is one event, or the test fails; how the server ended i
 
 from __future__ import annotations
 
-import contextlib
 import json
+import select
 import socket
 import ssl
 import struct
@@ -23,6 +23,8 @@ import websocket
 from tools.harness.pods.wire.caller import TIMEOUT, Caller, Query, Seen, Watching, target_of
 
 PONG = websocket.ABNF.OPCODE_PONG
+# Seconds between two looks whether it is over.
+POLL_INTERVAL = 0.1
 
 
 class WebSocketWatching(Watching):
@@ -43,6 +45,9 @@ class WebSocketWatching(Watching):
         self.pongs: list[bytes] = []
         self.close_code: int | None = None
         self.ended_at: float | None = None
+        # One thread at a time: until Python 3.13 a TLS connection is not safe for two.
+        self._lock = threading.Lock()
+        self._is_over = False
         named = {**caller.headers, **(headers or {})}
         self.connection: Any = websocket.create_connection(
             caller.url.replace("http", "ws", 1) + target_of(path, query, watch="true"),
@@ -65,20 +70,41 @@ class WebSocketWatching(Watching):
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        with contextlib.suppress(OSError, AttributeError):
-            # What is being read is not ended by closing; the reader may have closed it.
-            self.connection.sock.shutdown(socket.SHUT_RDWR)
+        self._is_over = True
         self._thread.join(TIMEOUT)
         self.connection.shutdown()
 
     def close(self) -> None:
         """As a client does that wants no more: with a closing frame."""
-        self.connection.send_close()
+        with self._lock:
+            self.connection.send_close()
+
+    def ping(self, payload: bytes) -> None:
+        with self._lock:
+            self.connection.ping(payload)
+
+    def say(self, message: str | bytes) -> None:
+        """A message of text, or of bytes."""
+        opcodes = websocket.ABNF.OPCODE_TEXT, websocket.ABNF.OPCODE_BINARY
+        with self._lock:
+            self.connection.send(message, opcodes[isinstance(message, bytes)])
+
+    def send_bytes(self, content: bytes) -> None:
+        """As they are, whatever frames that makes. Raises OSError where the connection is over."""
+        with self._lock:
+            if self.connection.sock is None:
+                raise ConnectionResetError("the connection is closed")
+            self.connection.sock.sendall(content)
+
+    def end_sending(self) -> None:
+        """Nothing more is sent, and there is no closing frame. Not over TLS."""
+        self.connection.sock.shutdown(socket.SHUT_WR)
 
     def _read(self) -> None:
         try:
-            while True:
-                opcode, data = self.connection.recv_data(control_frame=True)
+            while self._wait_readable():
+                with self._lock:
+                    opcode, data = self.connection.recv_data(control_frame=True)
                 if opcode == websocket.ABNF.OPCODE_CLOSE:
                     # websocket-client has answered it.
                     self.close_code = struct.unpack("!H", data[:2])[0] if data else None
@@ -94,6 +120,16 @@ class WebSocketWatching(Watching):
             pass
         finally:
             self.ended_at = time.monotonic()
+
+    def _wait_readable(self) -> bool:
+        """False when nothing is to be read any more."""
+        sock = self.connection.sock
+        while not self._is_over:
+            with self._lock:
+                has_rest = isinstance(sock, ssl.SSLSocket) and sock.pending() > 0
+            if has_rest or select.select([sock], [], [], POLL_INTERVAL)[0]:
+                return True
+        return False
 
 
 def _sslopt(context: ssl.SSLContext | None) -> Mapping[str, object]:
