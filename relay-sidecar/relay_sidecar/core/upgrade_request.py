@@ -93,7 +93,10 @@ def websocket_protocol(headers: MultiMapping[str]) -> str:
 
 def drop_websocket_token(headers: CIMultiDict[str]) -> None:
     """The token that a browser hides among the protocols: a credential of the caller's."""
-    lines = headers.popall(PROTOCOLS, [])
+    lines = headers.getall(PROTOCOLS, [])
+    if not any(TOKEN_PROTOCOL in line for line in lines):
+        return
+    del headers[PROTOCOLS]
     for line in lines:
         protocols = [each.strip() for each in line.split(",")]
         kept = [each for each in protocols if not each.startswith(TOKEN_PROTOCOL)]

@@ -92,8 +92,8 @@ class Streams:
         self.passing: list[Callable[[], bool]] = []
         self.askings = Askings(limits.idle_timeout)
         self.of_node = ScopesOfNode()
-        # Objects and bytes, as they were then.
-        self._measured: tuple[int, int, float] | None = None
+        # How many bytes are kept, and when that was added up last.
+        self._measured: tuple[int, float] | None = None
         # Called with each stream that starts to follow upstream.
         self.on_start: list[Callable[[Stream], None]] = []
         # Called each time that upstream turns out to have another history.
@@ -325,8 +325,8 @@ class Streams:
     def _lacks(self, more: int, *, now: float, is_of_node: bool = False) -> str | None:
         """The limit that is in the way."""
         while True:
-            objects, size = self._measure(now)
-            if objects + more > self.limits.max_objects:
+            size = self._measure(now)
+            if self.objects + more > self.limits.max_objects:
                 limit = "--max-objects"
             elif size > self.limits.memory_budget:
                 limit = BUDGET_FLAG
@@ -338,10 +338,10 @@ class Streams:
             if not self._evict(limit, now=now, is_of_node=is_of_node):
                 return limit
 
-    def _measure(self, now: float) -> tuple[int, int]:
-        if self._measured is None or not 0 <= now - self._measured[2] < MEASURED_FOR:
-            self._measured = (self.objects, self.size, now)
-        return self._measured[:2]
+    def _measure(self, now: float) -> int:
+        if self._measured is None or not 0 <= now - self._measured[1] < MEASURED_FOR:
+            self._measured = (self.size, now)
+        return self._measured[0]
 
     def keep_within(self, *, now: float) -> None:
         """From time to time: windows grow without any object more."""

@@ -41,8 +41,10 @@ class Representation:
 
     def fits(self, verb: str) -> bool:
         """Whether the answer can be shown like this at all: kube-apiserver shows no list as one
-        object's metadata, and no object as a list's (handlers/response.go)."""
-        return self.form is not Form.METADATA or self.of_list is (verb == "list")
+        object's metadata, and no object as a list's (handlers/response.go). A watch takes both."""
+        if self.form is not Form.METADATA or verb == "watch":
+            return True
+        return self.of_list is (verb == "list")
 
 
 WHOLE = Representation(Form.WHOLE, allows_whole=True)

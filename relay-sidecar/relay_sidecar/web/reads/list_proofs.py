@@ -29,8 +29,11 @@ EVENT_PATIENCE: Final = 0.01
 MANY: Final = 1000
 # Scopes whose last proof is known, 100 bytes each.
 MAX_SCOPES: Final = 1000
-# Seconds for which a scope is not asked about again that upstream has no metadata of.
-REFUSED_FOR: Final = 60.0
+# Seconds for which a scope is not asked about again: upstream has no metadata of it, or fails.
+NO_METADATA_FOR: Final = 60.0
+FAILED_FOR: Final = 5.0
+# HTTP: upstream does not serve objects in the form that was asked for.
+NOT_IN_THIS_FORM: Final = frozenset({400, 406, 415})
 
 
 class MetadataSource(Protocol):
@@ -90,14 +93,18 @@ class ListProofs:
             if body is None:
                 return None
             listed = read_metadata(body)
-        except (ApiError, Malformed):
-            asked.refused_until = fresh.now() + REFUSED_FOR
+        except ApiError as error:
+            pause = NO_METADATA_FOR if error.status in NOT_IN_THIS_FORM else FAILED_FOR
+            asked.refused_until = fresh.now() + pause
+            return None
+        except Malformed:
+            asked.refused_until = fresh.now() + NO_METADATA_FOR
             return None
         goes_back = listed.version < max(before, cursor)
         try:
             fingerprint = await self._fingerprint(listed, stream, asked, is_needed=goes_back)
         except Malformed:
-            asked.refused_until = fresh.now() + REFUSED_FOR
+            asked.refused_until = fresh.now() + NO_METADATA_FOR
             return None
         if stream.scope == scope and fingerprint is not None:
             fresh.streams.reflectors.compare(
