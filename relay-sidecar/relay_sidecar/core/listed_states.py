@@ -2,7 +2,7 @@
 
 A list of a namespace has the version of the whole of etcd, which a wider stream gets with the next
 bookmark only: who got that list is not to see an older version when the wider stream answers for
-upstream, nor to be refused the version that it has. Guarantee: a version is told only for the very
+upstream, nor to be refused the version that it has. Guarantee: a version is given only for the very
 objects, at their versions, that upstream listed at it. Bounded: of the scopes that were listed
 last. Knows no stream.
 """

@@ -83,8 +83,7 @@ class Journal:
         cls, directory: Path | None, *, overwrites: bool = False, room: Room | None = None
     ) -> Self:
         """None: keeps nothing. A directory that cannot be used is a `failure`, to be retried.
-        `overwrites`: what is deleted is overwritten in the file. `seen_budget`: bytes of seen
-        objects that are loaded at most.
+        `overwrites`: what is deleted is overwritten in the file. `room`: for what is loaded.
 
         Raises `DirectoryInUse`.
         """

@@ -17,8 +17,8 @@ MOST: Final = 1000
 
 
 class ScopesOfNode:
-    """What the node itself, or a component that it needs, listed or watched: nobody else's reads
-    take its place. Of too many, those that were asked for longest ago are forgotten."""
+    """What the node itself, or a component that it needs, listed or watched: reads of other callers
+    do not take its place. Of too many, those that were asked for longest ago are forgotten."""
 
     def __init__(self) -> None:
         self._scopes: OrderedDict[ListScope, None] = OrderedDict()

@@ -44,14 +44,9 @@ class ListBody:
         self._shards = _shard_info(view.shards)
         shown = items if view.only is None else [item for item in items if view.shows(item)]
         self._lead, rests = _unnamed(_bodies(shown, view), named)
-        self._count = len(rests)
+        self._is_empty = not rests
         self._joined: Pieces | None = None
         self._loose = Pieces(_interleaved(self._begin(version), self._lead, rests))
-
-    @property
-    def count(self) -> int:
-        """Of its objects."""
-        return self._count
 
     @property
     def length(self) -> int:
@@ -73,7 +68,7 @@ class ListBody:
         self._is_read = False
         self._compressed: asyncio.Future[bytes] | None = None
         head = _HEAD % (*self._kinds, version, self._shards)
-        return head + (self._lead if self._count else _TAIL)
+        return head + (_TAIL if self._is_empty else self._lead)
 
     def parts(self) -> Iterator[bytes]:
         """All of it, `PART` bytes each."""

@@ -62,8 +62,8 @@ async def _reopened(
     until = clock() + streams.limits.open_timeout
     reopened = await opened(streams, scope, now=now, since=since)
     if not streams.is_current(reopened, since):
-        # Where it fails, nobody waits for the answer: that lists work tells that its version is of
-        # no use any more.
+        # Where it fails, no reader waits for the answer: that lists work shows that its version is
+        # of no use any more.
         streams.reflectors.confirm(reopened)
         # Whether upstream fails to prove it now: it may have done so a while ago.
         reopened.is_unproved = False

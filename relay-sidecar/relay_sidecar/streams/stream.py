@@ -115,7 +115,7 @@ class Stream:
 
     @property
     def is_stuck(self) -> bool:
-        """Upstream fails what would make it current: nobody is to wait for that."""
+        """Upstream fails what would make it current: no reader is to wait for that."""
         return self.is_failing or self.is_unproved
 
     @property

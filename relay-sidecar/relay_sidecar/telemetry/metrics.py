@@ -213,7 +213,7 @@ def _counted(counters: RelayCounters) -> list[Metric]:
         Metric(
             "relay_unreadable_total",
             Kind.COUNTER,
-            "What upstream sent and nobody can read: an item of a list, or an event; stepped over.",
+            "Items of lists and events of watches that could not be read, and were stepped over.",
             tuple(
                 ({"resource": resource, "what": what}, float(count))
                 for (resource, what), count in sorted(counters.unreadable.items())

@@ -139,7 +139,8 @@ class Proxy:
     def question(self, asked: ClientRequest) -> Hashable:
         request = asked.request
         target = asked.target or request.raw_path
-        return target, asked.accept, request[CALLER], tuple(request.headers.items())
+        headers = tuple(request.headers.items())
+        return request.method, target, asked.accept, request[CALLER], headers
 
     async def fetch(self, asked: ClientRequest) -> BufferedResponse:
         """The whole answer to a read. Raises `Unreachable`, and `Refused` for what is too long."""

@@ -95,7 +95,7 @@ class DocumentRefresh:
             self._woken.set()
 
     def started(self, resource: ResourceName) -> None:
-        """A stream of it follows upstream: without discovery nobody could ask for what it keeps."""
+        """A stream of it follows upstream: without discovery no client can ask for it."""
         if not self._documents.names(resource):
             self._unnamed.add(resource)
             self._woken.set()

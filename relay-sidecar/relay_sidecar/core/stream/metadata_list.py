@@ -19,6 +19,8 @@ ACCEPT: Final = ",".join(
     f"{media_type};as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
     for media_type in ("application/vnd.kubernetes.protobuf", "application/json")
 )
+# HTTP 406 and 415: upstream does not serve objects in the form that was asked for.
+NOT_IN_THIS_FORM: Final = frozenset({406, 415})
 _MAGIC: Final = b"k8s\x00"
 # Unknown.raw.
 _RAW: Final = 2

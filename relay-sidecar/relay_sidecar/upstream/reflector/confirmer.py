@@ -17,6 +17,7 @@ from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from relay_sidecar.core.stream.commands import ListEvidence
 from relay_sidecar.core.stream.confirmation import Confirming
+from relay_sidecar.core.stream.metadata_list import NOT_IN_THIS_FORM
 from relay_sidecar.upstream.reflector.feed import Feed
 from relay_sidecar.upstream.reflector.stream_steps import StreamSteps
 from relay_sidecar.upstream.reflector.turns import Turns
@@ -25,8 +26,6 @@ from relay_sidecar.upstream.reflector.turns import Turns
 METADATA: Final = (
     "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json;q=0.5"
 )
-# HTTP 406 and 415: upstream does not serve objects in the form that was asked for.
-NOT_IN_THIS_FORM: Final = frozenset({406, 415})
 # Questions in a row that a hub does not answer, or by which nothing is proved.
 HUB_FAILURES: Final = 3
 

@@ -177,7 +177,6 @@ class Reflector:
     def stopped(self) -> None:
         """It is about to be cancelled."""
         self._steps.note_confirmed()
-        self._steps.stop_persisting()
 
     async def run(self) -> None:
         request: asyncio.Task[None] | None = None
@@ -208,6 +207,7 @@ class Reflector:
         finally:
             await self._confirmer.stop()
             await self._ended(request)
+            self._steps.stop_persisting()
             self._list.abort()
 
     async def _sleep(self, until: float) -> None:
@@ -347,7 +347,7 @@ class Reflector:
         return None
 
     def _step_over(self, missed: Sequence[Malformed]) -> None:
-        """What they would have told, a comparison of all names and versions shows."""
+        """What they would have brought, a comparison of all names and versions shows."""
         self._steps.step_over(missed)
         self._confirmer.lost_sight()
         self._confirmer.wanted()

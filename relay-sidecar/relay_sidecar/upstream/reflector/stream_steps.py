@@ -179,7 +179,7 @@ class StreamSteps:
             stream.nudge()
 
     def step_over(self, missed: Sequence[Malformed]) -> None:
-        """Events that cannot be read: what they would have told is missing here until a list is
+        """Events that cannot be read: what they would have brought is missing here until a list is
         found to be equal, or takes the place of what is here."""
         self.stream.missed += len(missed)
         self.journal.send(missed_record(self.stream))
@@ -200,7 +200,7 @@ class StreamSteps:
         if not self.stream.has_diverged:
             return False
         if self.stream.missed:
-            # No other history: it is what an event would have told that could not be read.
+            # No other history: it is what an event would have brought that could not be read.
             self.stream.has_diverged, self.stream.missed = False, 0
             self.reflection.relist(boottime(), is_paced=True)
             self.wake()

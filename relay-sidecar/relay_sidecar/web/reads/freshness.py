@@ -49,7 +49,7 @@ class ReadSettings:
     shard_pushdown: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Freshness:
     """`now` is monotonic, `wall` unix time, `clock` goes on while the machine sleeps."""
 
@@ -65,8 +65,7 @@ class Freshness:
 
     def __post_init__(self) -> None:
         timeout = self.settings.request_timeout
-        whole = WholeAnswers(self.upstream, timeout=timeout, wall=self.wall)
-        object.__setattr__(self, "whole", whole)
+        self.whole = WholeAnswers(self.upstream, timeout=timeout, wall=self.wall)
 
     @property
     def minimum(self) -> MinResourceVersion:

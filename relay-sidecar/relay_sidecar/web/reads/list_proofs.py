@@ -16,7 +16,11 @@ from edge_sidecars.apimachinery.objects import Malformed
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.kubeapi import ApiError
 from relay_sidecar.core.stream.commands import ListEvidence
-from relay_sidecar.core.stream.metadata_list import MetadataList, read_metadata
+from relay_sidecar.core.stream.metadata_list import (
+    NOT_IN_THIS_FORM,
+    MetadataList,
+    read_metadata,
+)
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.web.reads.freshness import Freshness
 from relay_sidecar.web.reads.rounds import Rounds
@@ -32,8 +36,6 @@ MAX_SCOPES: Final = 1000
 # Seconds for which a scope is not asked about again: upstream has no metadata of it, or fails.
 NO_METADATA_FOR: Final = 60.0
 FAILED_FOR: Final = 5.0
-# HTTP: upstream does not serve objects in the form that was asked for.
-NOT_IN_THIS_FORM: Final = frozenset({400, 406, 415})
 
 
 class MetadataSource(Protocol):
@@ -43,11 +45,30 @@ class MetadataSource(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class ListProof:
+    """Upstream held at `at_least`, or at a later version that the stream has come to since, what
+    the stream holds of the scope. `turns`: of the stream's histories then."""
+
+    stream: Stream
+    at_least: int
+    turns: int
+
+    @property
+    def version(self) -> int | None:
+        """At which upstream held what the stream holds now; None where the stream has been emptied
+        or dropped since, or cannot show all."""
+        stream = self.stream
+        if stream.is_dropped or not stream.is_whole or stream.turns != self.turns:
+            return None
+        return max(self.at_least, stream.version)
+
+
 @dataclass(slots=True)
 class _Asked:
     """Of one scope. `digest` and `fingerprint` are of the last answer that was read."""
 
-    rounds: Rounds[int | None]
+    rounds: Rounds[ListProof | None]
     digest: bytes = b""
     fingerprint: int = 0
     refused_until: float = 0.0
@@ -62,25 +83,27 @@ class ListProofs:
         self._scopes: OrderedDict[ListScope, _Asked] = OrderedDict()
 
     def stream(self, scope: ListScope) -> Stream | None:
-        """The live stream that may answer for the scope, once it is proved."""
+        """The live stream that may answer for the scope, once it is proved; None where upstream is
+        to answer itself."""
         streams = self._freshness.streams
         if self._source is None or self._freshness.upstream.is_relayed or not streams.is_up:
             return None
         asked = self._scopes.get(scope)
         if asked is not None and self._freshness.now() < asked.refused_until:
             return None
-        return streams.at_hand(scope)
+        stream = streams.at_hand(scope)
+        return stream if stream is not None and stream.is_whole else None
 
-    async def prove(self, stream: Stream, scope: ListScope) -> int | None:
-        """The version at which upstream held what the stream holds of the scope; None where it is
-        not known to. Raises `Unreachable`."""
+    async def prove(self, stream: Stream, scope: ListScope) -> ListProof | None:
+        """Of this stream, or of the one that was asked about for all who came at the same time;
+        None where upstream is not known to hold the same. Raises `Unreachable`."""
         asked = self._scopes.pop(scope, None) or _Asked(Rounds())
         self._scopes[scope] = asked
         if len(self._scopes) > MAX_SCOPES:
             self._scopes.popitem(last=False)
         return await asked.rounds.answer(partial(self._ask, stream, scope, asked))
 
-    async def _ask(self, stream: Stream, scope: ListScope, asked: _Asked) -> int | None:
+    async def _ask(self, stream: Stream, scope: ListScope, asked: _Asked) -> ListProof | None:
         fresh = self._freshness
         if self._source is None or stream.is_dropped:
             return None
@@ -136,17 +159,17 @@ class ListProofs:
 
     async def _reached(
         self, stream: Stream, scope: ListScope, version: int, fingerprint: int | None
-    ) -> int | None:
+    ) -> ListProof | None:
         is_equal: Callable[[], bool] = partial(_has_come_to, stream, version)
         if stream.scope != scope and fingerprint is not None:
             is_equal = partial(_holds, stream, scope, version, fingerprint)
         if not await stream.until(is_equal, timeout=EVENT_WAIT):
             return None
-        if stream.is_dropped or not self._freshness.streams.is_live(stream):
+        if not self._freshness.streams.is_live(stream):
             return None
         if stream.version < version and fingerprint is not None:
             self._freshness.minimum.listed(scope, version, fingerprint)
-        return max(version, stream.version)
+        return ListProof(stream, version, stream.turns)
 
 
 def _has_come_to(stream: Stream, version: int) -> bool:

@@ -80,23 +80,22 @@ class Lists:
         """What upstream holds now, from a stream that it has just confirmed, or from upstream. None
         where upstream gives no answer."""
         stream = self._proofs.stream(listing.scope) if self._is_provable(listing) else None
-        if stream is None or not stream.is_whole:
+        if stream is None:
             return await self._from_upstream.answer(listing)
         since = self._freshness.clock()
         self._streams.use(stream, now=self._freshness.now())
         try:
-            version = await self._proofs.prove(stream, listing.scope)
+            proof = await self._proofs.prove(stream, listing.scope)
         except Unreachable:
             return None
-        if version is None:
+        version = None if proof is None else proof.version
+        if proof is None or version is None:
             return await self._from_upstream.answer(listing)
-        version = max(version, stream.version)
-        return await self._send(listing, stream, version, since, stands_in=False)
+        return await self._send(listing, proof.stream, version, since, stands_in=False)
 
     def _is_provable(self, listing: ClientList) -> bool:
         """A page of a list is upstream's to cut."""
-        is_of_now = listing.options.resource_version is None and not listing.options.continue_token
-        return is_of_now and not listing.options.limit > 0 and is_made_here(listing.wanted)
+        return listing.is_latest and not listing.options.limit > 0 and is_made_here(listing.wanted)
 
     def _asks_upstream(self, listing: ClientList) -> bool:
         options = listing.options

@@ -49,14 +49,16 @@ class Rounds(Generic[T]):
         self._is_asking = True
         try:
             found = await ask()
-        except asyncio.CancelledError:
-            self._hand_over(together)
-            raise
         except Exception as error:
+            # Of all who wait for the answer, whatever it is: each is one request's failure.
             for each in together:
                 if not each.done():
                     each.set_exception(error)
             self._begin_next()
+            raise
+        except BaseException:
+            # This caller has left, or its task is closed: it is no answer to the others.
+            self._hand_over(together)
             raise
         for each in together:
             if not each.done():
@@ -77,7 +79,7 @@ class Rounds(Generic[T]):
         self._hand_over(together)
 
     def _hand_over(self, together: list[asyncio.Future[T | object]]) -> None:
-        """To the first who is still there; where nobody is, to the next round."""
+        """To the first caller that is still there; where none is, to the next round."""
         asker = next((each for each in together if not each.done()), None)
         if asker is not None:
             asker.set_result(_ASK)

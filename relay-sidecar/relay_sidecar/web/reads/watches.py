@@ -68,8 +68,8 @@ class Watches:
     async def answer(
         self, read: ClientRead, options: ListOptions, permit: Permit
     ) -> web.StreamResponse:
-        """Raises `Refused`, but over a WebSocket that is told of what is gone, as kube-apiserver
-        tells it of each watch."""
+        """Raises `Refused`; over a WebSocket 410 is an event and an end, as kube-apiserver answers
+        each watch."""
         try:
             return await self._answer(read, options, permit)
         except Refused as refused:

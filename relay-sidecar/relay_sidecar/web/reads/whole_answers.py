@@ -56,7 +56,7 @@ class WholeAnswers:
             self._task = asyncio.create_task(self._run())
 
     async def _run(self) -> None:
-        """Until nothing waits, or upstream is out of reach: then whoever reads again asks again."""
+        """Until nothing waits, or upstream is out of reach: the next read asks again."""
         while self._waiting:
             _, (request, target, learn) = self._waiting.popitem(last=False)
             asked_at = self._wall()

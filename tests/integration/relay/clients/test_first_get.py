@@ -2,8 +2,7 @@
 cut the same command is answered, also after a restart."""
 
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from tests.integration.relay.place import PROBE_INTERVAL
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.peers.kubectl import Kubectl
+from tools.harness.pods.observers.observer import wait_for
 from tools.harness.pods.relay import RelayProcess
 from tools.harness.pods.wire.caller import Caller
 
@@ -53,13 +53,6 @@ class Fresh:
     def kept(self) -> int:
         """Objects of streams, and bytes of others."""
         return self.objects() + int(self.relay.status()["memory"]["seenBytes"])
-
-
-def until(is_so: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + SOON
-    while not is_so():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 @pytest.fixture(params=["kube-apiserver", "local"])
@@ -107,9 +100,9 @@ def test_r4_what_the_first_kubectl_get_asked_for_is_answered_while_cut(
     with Kubectl(fresh.kubeconfig(), fresh.namespace) as kubectl:
         said = kubectl.run(*COMMANDS[what]).expect()
         assert "a" in said
-        until(lambda: fresh.kept() > 0, "nothing is kept")
+        wait_for(lambda: fresh.kept() > 0, timeout=SOON, what="something that is kept")
         if what in ("list", "some"):
-            until(fresh.objects, "no stream was opened")
+            wait_for(lambda: bool(fresh.objects()), timeout=SOON, what="a stream")
         fresh.cut()
         for _ in range(2):
             again = kubectl.run(*COMMANDS[what]).expect()
@@ -123,8 +116,10 @@ def test_r4_a_list_in_any_form_opens_the_stream_of_its_scope(fresh: Fresh, accep
     caller = Caller(fresh.relay.url, headers={"Accept": accept})
     if caller.get(fresh.path("configmaps")).status == 406:
         pytest.skip("the local API server has it in JSON only")
-    until(lambda: fresh.relay.status()["streams"], "no stream was opened")
-    until(lambda: fresh.relay.status()["streams"][0]["objects"], "nothing came")
+    wait_for(lambda: bool(fresh.relay.status()["streams"]), timeout=SOON, what="a stream")
+    wait_for(
+        lambda: fresh.relay.status()["streams"][0]["objects"] > 0, timeout=SOON, what="objects"
+    )
     fresh.cut()
     listed = Caller(fresh.relay.url).get(fresh.path("configmaps")).expect()
     assert "a" in [item["metadata"]["name"] for item in listed["items"]]
@@ -133,7 +128,7 @@ def test_r4_a_list_in_any_form_opens_the_stream_of_its_scope(fresh: Fresh, accep
 def test_r4_an_object_of_which_the_metadata_was_read_is_kept(fresh: Fresh) -> None:
     caller = Caller(fresh.relay.url, headers={"Accept": METADATA.format("")})
     first = caller.get(fresh.path("configmaps", "a")).expect()
-    until(lambda: fresh.kept() > 0, "nothing is kept")
+    wait_for(lambda: fresh.kept() > 0, timeout=SOON, what="something that is kept")
     fresh.cut()
     assert caller.get(fresh.path("configmaps", "a")).expect()["metadata"] == first["metadata"]
 
@@ -146,7 +141,7 @@ def test_a_secret_of_which_a_table_was_read_is_not_asked_for(
     caller = Caller(fresh.relay.url, headers={"Accept": TABLE})
     caller.get(fresh.path("secrets", "a")).expect()
     caller.get(fresh.path("configmaps", "a")).expect()
-    until(lambda: fresh.kept() > 0, "the ConfigMap is not kept")
+    wait_for(lambda: fresh.kept() > 0, timeout=SOON, what="the ConfigMap")
     fresh.cut()
     Caller(fresh.relay.url).get(fresh.path("configmaps", "a")).expect()
     Caller(fresh.relay.url).get(fresh.path("secrets", "a")).expect(503)
@@ -167,7 +162,11 @@ def test_reading_tables_costs_one_request_more_for_each_object(
     for _ in range(3):
         for name in names:
             caller.get(fresh.path("configmaps", name)).expect()
-        until(lambda: len(gets(control_plane, fresh.namespace)) >= 2 * len(names), "too few")
+        wait_for(
+            lambda: len(gets(control_plane, fresh.namespace)) >= 2 * len(names),
+            timeout=SOON,
+            what="all GETs",
+        )
     # Whoever waited in the first round is known in those after it.
     assert len(gets(control_plane, fresh.namespace)) == 4 * len(names)
 

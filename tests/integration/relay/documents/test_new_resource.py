@@ -3,7 +3,7 @@ before the cut can be asked for as long as its objects are here; one that went i
 
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from tests.integration.relay.place import Kind, Place
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.peers.kubectl import Kubectl
+from tools.harness.pods.observers.observer import wait_for
 from tools.harness.relay_objects import Contents
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -45,19 +46,12 @@ class Gadgets:
         kind = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
         metadata = {"name": self.name}
         self.cloud.post(CRDS, {**kind, "metadata": metadata, "spec": spec}).expect(201)
-        until(lambda: self.cloud.get(self.path).status == 200, "the CRD is not served")
+        wait_for(lambda: self.cloud.get(self.path).status == 200, timeout=SOON, what="the CRD")
         gadget = {"apiVersion": f"{self.group}/v1", "kind": "Gadget", "metadata": {"name": "a"}}
         self.cloud.post(self.path, gadget).expect(201)
 
     def delete(self) -> None:
         self.cloud.delete(f"{CRDS}/{self.name}")
-
-
-def until(is_so: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + SOON
-    while not is_so():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 @pytest.fixture
@@ -73,7 +67,9 @@ def test_r4_a_crd_that_was_made_a_second_before_the_cut_is_there_while_cut(
     one_relay.wait_up()
     caller = one_relay.caller()
     # What was there before is known, and is not asked for again for minutes.
-    until(lambda: caller.get("/apis", accept=AGGREGATED).status == 200, "no discovery")
+    wait_for(
+        lambda: caller.get("/apis", accept=AGGREGATED).status == 200, timeout=SOON, what="discovery"
+    )
     gadgets.make()
     with caller.watch(gadgets.path, {"resourceVersion": "0"}) as watching:
         watching.wait_for(lambda it: bool(it.seen), what="the object")
@@ -98,10 +94,16 @@ def test_r4_what_one_client_learned_of_a_list_another_finds_in_the_aggregated_fo
 ) -> None:
     one_relay.wait_up()
     caller = one_relay.caller()
-    until(lambda: caller.get("/apis", accept=AGGREGATED).status == 200, "no discovery")
+    wait_for(
+        lambda: caller.get("/apis", accept=AGGREGATED).status == 200, timeout=SOON, what="discovery"
+    )
     gadgets.make()
     # A client in Python, which asks for the one list; no stream is opened.
-    until(lambda: caller.get(f"/apis/{gadgets.group}/v1").status == 200, "no list")
+    wait_for(
+        lambda: caller.get(f"/apis/{gadgets.group}/v1").status == 200,
+        timeout=SOON,
+        what="the list of the group",
+    )
     one_relay.cut()
     said = caller.get("/apis", accept=AGGREGATED).expect()
     [group] = [it for it in said["items"] if it["metadata"]["name"] == gadgets.group]
@@ -117,10 +119,18 @@ def test_r6_a_crd_that_was_deleted_is_named_no_more(one_relay: Place, gadgets: G
     one_relay.wait_up()
     caller = one_relay.caller()
     gadgets.make()
-    until(lambda: caller.get(f"/apis/{gadgets.group}/v1").status == 200, "no list")
+    wait_for(
+        lambda: caller.get(f"/apis/{gadgets.group}/v1").status == 200,
+        timeout=SOON,
+        what="the list of the group",
+    )
     gadgets.delete()
-    until(lambda: caller.get(f"/apis/{gadgets.group}/v1").status == 404, "it is there still")
-    until(lambda: gadgets.group not in caller.get("/apis").body.decode(), "it is named still")
+    wait_for(
+        lambda: caller.get(f"/apis/{gadgets.group}/v1").status == 404, timeout=SOON, what="its end"
+    )
+    wait_for(
+        lambda: gadgets.group not in caller.get("/apis").body.decode(), timeout=SOON, what="its end"
+    )
     # Discovery is asked for again when the link comes back, or a new resource comes.
     other = Gadgets(one_relay)
     other.make()
@@ -148,7 +158,11 @@ def test_r6_what_only_a_lost_history_had_is_named_no_more() -> None:
             contents.configmaps(20)
             watched = contents.path("configmaps")
             with caller.watch(watched, {"resourceVersion": "0", "timeoutSeconds": 120}) as watching:
-                until(lambda: caller.get(f"/apis/{lost.group}/v1").status == 200, "no list")
+                wait_for(
+                    lambda: caller.get(f"/apis/{lost.group}/v1").status == 200,
+                    timeout=SOON,
+                    what="the list of the group",
+                )
                 caller.get(lost.path, {"resourceVersion": "0"}).expect()
                 plane.restore()
                 watching.wait_ended(timeout=RESTORED)

@@ -3,14 +3,14 @@ kept; of what is not here, only upstream says that it is not there."""
 
 import json
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
+from tools.harness.pods.observers.observer import wait_for
 from tools.harness.pods.relay import RelayProcess
 from tools.harness.pods.wire.caller import Caller
 from tools.harness.pods.wire.raw_server import Connection, RawServer
@@ -124,13 +124,6 @@ def relay_before(upstream: Upstream, folder: Path) -> Iterator[tuple[RelayProces
             link.stop()
 
 
-def until(is_so: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + SOON
-    while not is_so():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
-
-
 def counted(relay: RelayProcess, what: str) -> int:
     return metric(relay, "relay_unreadable_total", f'what="{what}"')
 
@@ -149,10 +142,14 @@ def test_r6_an_item_that_cannot_be_read_is_stepped_over(which: str, tmp_path: Pa
         # Whoever asks gets all that upstream has, this item, too.
         for query in ({}, {"resourceVersion": "0"}):
             assert client.get(PATH, query).body == upstream.body()
-        until(lambda: relay.status()["streams"][0]["objects"] == 2, "what is beside it is not kept")
+        wait_for(
+            lambda: relay.status()["streams"][0]["objects"] == 2,
+            timeout=SOON,
+            what="what is beside it",
+        )
         assert counted(relay, "item") == 1
         assert client.get(PATH, {"resourceVersion": "0"}).body == upstream.body()
-        until(lambda: upstream.watches == 1, "it is not watched")
+        wait_for(lambda: upstream.watches == 1, timeout=SOON, what="a watch")
         with client.watch(PATH, {"resourceVersion": "10", "timeoutSeconds": "60"}) as watching:
             upstream.send(event("ADDED", configmap("c", 11)))
             watching.wait_told(("ADDED", "c"))
@@ -169,7 +166,11 @@ def test_r6_while_cut_what_could_not_be_read_is_unknown_not_absent(
         relay.wait_link(up=True)
         client = Caller(relay.url)
         client.get(PATH)
-        until(lambda: relay.status()["streams"][0]["objects"] == 1, "nothing is kept")
+        wait_for(
+            lambda: relay.status()["streams"][0]["objects"] == 1,
+            timeout=SOON,
+            what="something that is kept",
+        )
         link.refuse()
         relay.wait_link(up=False)
         if is_restarted:
@@ -187,7 +188,7 @@ def test_r1_an_event_that_cannot_be_read_ends_no_watch(which: str, tmp_path: Pat
         client = Caller(relay.url)
         relay.wait_link(up=True)
         version = client.get(PATH).version
-        until(lambda: upstream.watches == 1, "it is not watched")
+        wait_for(lambda: upstream.watches == 1, timeout=SOON, what="a watch")
         with client.watch(PATH, {"resourceVersion": version, "timeoutSeconds": "60"}) as watching:
             upstream.send(event("ADDED", configmap("b", 11)))
             watching.wait_told(("ADDED", "b"))
@@ -197,10 +198,11 @@ def test_r1_an_event_that_cannot_be_read_ends_no_watch(which: str, tmp_path: Pat
             garbage = EVENTS[which] + b"\n"
             upstream.send(garbage, event("ADDED", configmap("c", 13)), garbage)
             watching.wait_told(("ADDED", "b"), ("ADDED", "c"))
-            until(lambda: counted(relay, "event") == 2, "they are not counted")
-            until(
+            wait_for(lambda: counted(relay, "event") == 2, timeout=SOON, what="the count")
+            wait_for(
                 lambda: client.get(PATH, {"resourceVersion": "0"}).names == ["a", "b", "c"],
-                "the list lacks something",
+                timeout=SOON,
+                what="the whole list",
             )
             assert watching.is_open
         assert upstream.watches == 1
@@ -213,12 +215,12 @@ def test_r6_what_an_unreadable_event_hid_is_found(tmp_path: Path) -> None:
         client = Caller(relay.url)
         relay.wait_link(up=True)
         assert client.get(PATH).names == ["a", "b"]
-        until(lambda: upstream.watches == 1, "it is not watched")
+        wait_for(lambda: upstream.watches == 1, timeout=SOON, what="a watch")
         # b was deleted, and nobody could read that.
         upstream.version, upstream.items = 13, (configmap("a", 5), configmap("c", 13))
         upstream.send(b'{"type":"DELETED","object":{}}\n', event("ADDED", configmap("c", 13)))
-        until(lambda: counted(relay, "event") == 1, "it was not counted")
-        until(lambda: metric(relay, "relay_relists") == 1, "b is kept for ever")
+        wait_for(lambda: counted(relay, "event") == 1, timeout=SOON, what="the count")
+        wait_for(lambda: metric(relay, "relay_relists") == 1, timeout=SOON, what="the end of b")
         link.refuse()
         relay.wait_link(up=False)
         assert client.get(PATH).names == ["a", "c"]
