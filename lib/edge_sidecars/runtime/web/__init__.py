@@ -7,5 +7,6 @@ intake       what a connection may send before it has sent a request
 inflow       how much of that all connections of a listener keep together
 connections  clients that end their side after the request; who keeps a place
 listener_metrics  what each listener holds, of how much
+cross_site   refuses a POST that a web page may have sent
 endpoints    what endpoints for people and machines have in common
 """
