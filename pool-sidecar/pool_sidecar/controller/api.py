@@ -82,7 +82,10 @@ class PoolApi:
                 labels = {POOL_LABEL: command.pool or None, MAY_LEAD_LABEL: _true(command.may_lead)}
                 await self.guarded.patch(path, {"metadata": {"uid": command.uid, "labels": labels}})
             case JudgeMember():
-                spec = {"judged": "Dead" if command.is_dead else None}
+                spec = {
+                    "judged": "Dead" if command.is_dead else None,
+                    "lost": True if command.is_lost else None,
+                }
                 await self.guarded.patch(path, {"metadata": {"uid": command.uid}, "spec": spec})
             case SetConditions():
                 conditions = [it.document() for it in _stamped(command)]

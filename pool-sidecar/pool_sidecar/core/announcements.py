@@ -1,14 +1,18 @@
 """What a member writes of itself to the API, and when. Pure.
 
 Guarantees: all well, it writes nothing (N7). A link is announced when it has been the same for
-`HELD` seconds, so that flapping writes little. The report is written while this member, or one
-that it hears, sees a member that is not ALIVE: on change, then every 10 s for 5 minutes, then every
-60 s; not once all that it names are judged; and once more, empty, when all are well. `sequence`
-goes on from what the API has. The status says that the link is the own one only while the condition
+`HELD` seconds, so that flapping writes little. The report is written while this member, or some
+that it hears, see a member that is not ALIVE: on change, then every 10 s for 5 minutes, then every
+60 s; every 10 s, however long the trouble has lasted, on a node that the API has lost, whose votes
+have to be of after that; not once all that it names are judged; and once more, empty, when all are
+well. What a single neighbour makes of it, by its word or by being well and ill in turn, is written
+once a minute: only a vote is taken back at once. `sequence` goes on from what the API has. The
+status says that the link is the own one only while the condition
 is known to say so, and says that it is lent before the condition does: so a member that starts
 knows of each condition that it may have to take back.
 """
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -20,6 +24,7 @@ from pool_sidecar.core.pool_member import (
     PeerVerdict,
     Report,
 )
+from pool_sidecar.core.votes import is_vote
 
 # Seconds (pool.md 3).
 HELD: Final = 10.0
@@ -32,7 +37,9 @@ PAUSE: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What there is to say. `is_trouble`: a peer that is heard names a member that is not ALIVE."""
+    """What there is to say. `is_trouble`: peers that are heard name a member that is not ALIVE;
+    `is_rumour`: a single one does. `judged`, `lost`: the members that are dead to the controller,
+    and those that the API does not hear."""
 
     addresses: tuple[str, ...]
     certificates: tuple[str, ...]
@@ -41,6 +48,8 @@ class Situation:
     verdicts: Mapping[str, Standing]
     is_trouble: bool
     judged: Collection[str]
+    lost: Collection[str] = ()
+    is_rumour: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +67,14 @@ class Announcements:
         self._condition: CloudLink | None = None
         self._link: tuple[Link, str] | None = None
         self._link_since = 0.0
-        self._reported_at = 0.0
+        self._reported_at = -float(SELDOM)
         self._trouble_since: float | None = None
+        # When there was trouble last: what comes and goes is one trouble.
+        self._trouble_at = 0.0
+        # When the verdict on each peer was last the reason of a report.
+        self._changed_at: dict[str, float] = {}
+        # Those whose own word the last verdict on them was.
+        self._by_word: set[str] = set()
         self._tried_at = -PAUSE
 
     def found(self, status: MemberStatus) -> None:
@@ -116,23 +131,64 @@ class Announcements:
     def _report(self, it: Situation, now: float) -> Report | None:
         told = None if self._written is None else self._written.report
         before = () if told is None else told.verdicts
-        is_trouble = bool(it.verdicts) or it.is_trouble
-        if not is_trouble:
-            self._trouble_since = None
-            return self._next(told, OFTEN, ()) if before else told
-        if self._trouble_since is None:
-            self._trouble_since = now
         named = _verdicts(it.verdicts, now)
-        is_change = {(v.node, v.verdict) for v in named} != {(v.node, v.verdict) for v in before}
-        if is_change:
-            return self._next(told, OFTEN, named)
+        for name, standing in it.verdicts.items():
+            (self._by_word.add if standing.is_word else self._by_word.discard)(name)
+        if not (named or before or it.is_trouble or it.is_rumour):
+            return told
+        every = self._every(it, now)
+        changed = self._changed(it, before, named, now)
+        if changed:
+            for name in changed:
+                self._changed_at[name] = now
+            return self._next(told, every, named)
         if named and all(v.node in it.judged for v in named):
             return told
-        every = OFTEN if now - self._trouble_since <= OFTEN_FOR else SELDOM
         # It counts as fresh for three of the periods that it names itself.
-        promised = 0 if told is None else told.every
+        promised = every if told is None else told.every
         is_due = now - self._reported_at >= min(every, promised)
         return self._next(told, every, named) if is_due else told
+
+    def _every(self, it: Situation, now: float) -> int:
+        """Seconds between two reports of now."""
+        if any(name in it.lost and name not in it.judged for name in it.verdicts):
+            return OFTEN
+        is_seen = any(not standing.is_word for standing in it.verdicts.values())
+        if not (is_seen or it.is_trouble):
+            return SELDOM
+        if self._trouble_since is None or now - self._trouble_at > SELDOM:
+            self._trouble_since = now
+        self._trouble_at = now
+        return OFTEN if now - self._trouble_since <= OFTEN_FOR else SELDOM
+
+    def _changed(
+        self,
+        it: Situation,
+        before: Collection[PeerVerdict],
+        named: Collection[PeerVerdict],
+        now: float,
+    ) -> set[str]:
+        """The peers whose verdict is a reason to report at once."""
+        told = {v.node: v for v in before}
+        present = {v.node: v for v in named}
+        found = set()
+        for name in told.keys() | present.keys():
+            old, new = told.get(name), present.get(name)
+            is_same = old is not None and new is not None and old.verdict is new.verdict
+            takes_back = not is_same and old is not None and is_vote(old)
+            becomes_vote = (
+                new is not None
+                and is_vote(new)
+                and not (is_same and old is not None and is_vote(old))
+                and name in it.lost
+            )
+            last = self._changed_at.get(name, -math.inf)
+            if name in self._by_word:
+                last = max(last, self._reported_at)
+            is_calm = now - last >= SELDOM
+            if takes_back or becomes_vote or (not is_same and (is_calm or name in it.lost)):
+                found.add(name)
+        return found
 
     def _next(self, told: Report | None, every: int, named: tuple[PeerVerdict, ...]) -> Report:
         return Report(1 if told is None else told.sequence + 1, every, named)

@@ -20,13 +20,20 @@ _END: Final = "-----END CERTIFICATE-----"
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Another member. `certificates`: DER, each its own authority."""
+    """Another member. `certificates`: DER, each its own authority. `is_lost`: the API does not hear
+    its node."""
 
     name: str
     addresses: tuple[str, ...] = ()
     certificates: tuple[bytes, ...] = ()
     may_lead: bool = False
     is_dead: bool = False
+    is_lost: bool = False
+
+    @property
+    def identity(self) -> tuple[tuple[str, ...], tuple[bytes, ...]]:
+        """Where it is, and what proves it."""
+        return self.addresses, self.certificates
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +62,7 @@ class Directory:
                 _certificates(it),
                 it.may_lead,
                 it.is_dead,
+                it.is_lost,
             )
             for it in pool
             if it is not own

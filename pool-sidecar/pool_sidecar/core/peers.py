@@ -13,7 +13,7 @@ stays for `TROUBLE_HOLD` seconds. Times are seconds of one clock, and come in.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
@@ -47,10 +47,12 @@ class Sign(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A verdict, and since when it has been so."""
+    """A verdict, and since when it has been so. `is_word`: the peer itself says so, of its kubelet,
+    and nothing else shows it."""
 
     verdict: Verdict
     since: float
+    is_word: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +76,9 @@ class _Record:
         self.held: Standing | None = None
         self.held_until = 0.0
 
-    def judge(self, verdict: Verdict, now: float) -> None:
+    def judge(self, verdict: Verdict, now: float, *, is_word: bool = False) -> None:
         self._misses = 0
-        self._become(verdict, now)
+        self._become(verdict, now, is_word=is_word)
         if verdict is not Verdict.SILENT:
             self.held, self.held_until = None, 0.0
 
@@ -105,12 +107,14 @@ class _Record:
         if seen.verdict is Verdict.ALIVE:
             return seen
         if self.alive_at is None or now - self.alive_at > HEARD_VALID:
-            return Standing(Verdict.NEVER_HEARD, seen.since)
+            return Standing(Verdict.NEVER_HEARD, seen.since, seen.is_word)
         return seen
 
-    def _become(self, verdict: Verdict, now: float) -> None:
+    def _become(self, verdict: Verdict, now: float, *, is_word: bool = False) -> None:
         if self.seen is None or self.seen.verdict is not verdict:
-            self.seen = Standing(verdict, now)
+            self.seen = Standing(verdict, now, is_word)
+        elif self.seen.is_word is not is_word:
+            self.seen = Standing(verdict, self.seen.since, is_word)
 
 
 class Peers:
@@ -124,7 +128,7 @@ class Peers:
         self._records = {}
         for name, peer in peers.items():
             record = before.get(name)
-            if record is None or _identity(record.peer) != _identity(peer):
+            if record is None or record.peer.identity != peer.identity:
                 record = _Record(peer)
             record.peer = peer
             self._records[name] = record
@@ -140,7 +144,8 @@ class Peers:
         record.heard = Heard(state, now)
         if state.is_kubelet_ok:
             record.alive_at = now
-        record.judge(Verdict.ALIVE if state.is_kubelet_ok else Verdict.DEGRADED, now)
+        verdict = Verdict.ALIVE if state.is_kubelet_ok else Verdict.DEGRADED
+        record.judge(verdict, now, is_word=True)
 
     def failed(self, name: str, sign: Sign, now: float) -> None:
         record = self._records.get(name)
@@ -193,7 +198,3 @@ class Peers:
             self._trouble_until = now + TROUBLE_HOLD
         for record in turned:
             record.held_until = record.held_until or self._trouble_until
-
-
-def _identity(peer: Peer) -> tuple[tuple[str, ...], tuple[bytes, ...]]:
-    return peer.addresses, peer.certificates

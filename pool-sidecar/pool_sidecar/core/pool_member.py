@@ -215,7 +215,8 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class PoolMember:
-    """`name` is the node's. `pool`: "" where the node is in none. `is_dead`: `spec.judged` says so.
+    """`name` is the node's. `pool`: "" where the node is in none. `is_dead`: `spec.judged` says so;
+    `is_lost`: `spec.lost` does, that the API does not hear the node.
     `owner`: the uid of the Node. `defect`: why the status that is in the API does not count."""
 
     name: str
@@ -228,6 +229,7 @@ class PoolMember:
     status: MemberStatus = MemberStatus()
     conditions: tuple[Condition, ...] = ()
     defect: str = ""
+    is_lost: bool = False
 
     @property
     def key(self) -> str:
@@ -256,6 +258,7 @@ class PoolMember:
             status=status,
             conditions=conditions,
             defect=defect,
+            is_lost=spec.get("lost") is True,
         )
 
 

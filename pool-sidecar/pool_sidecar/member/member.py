@@ -118,35 +118,45 @@ class Member:
         ).encode()
 
     def situation(self, now: float) -> Situation:
-        heard = self.pool.peers.heard(now)
         peers = self.directory.peers
+        judged = {name for name, it in peers.items() if it.is_dead}
+        # Of members alone, and not of what is judged already.
+        members = {*peers, self.config.node} - judged
+        accusers = sum(bool(members & set(it.state.verdicts)) for it in self.pool.peers.heard(now))
         return Situation(
             self.config.lan_addresses,
             (self.own.certificate,),
             self.pool.link(now),
             self.pool.via(now),
             self.pool.peers.verdicts(now),
-            any(set(it.state.verdicts) & {*peers, self.config.node} for it in heard),
-            {name for name, it in peers.items() if it.is_dead},
+            accusers > 1,
+            judged,
+            {name for name, it in peers.items() if it.is_lost},
+            accusers == 1,
         )
 
     def follow(self, members: Iterable[PoolMember]) -> None:
         """The directory changed."""
-        found = Directory.of(self.config.node, members)
+        found, before = Directory.of(self.config.node, members), self.directory
         self.is_listed = True
-        if found == self.directory:
+        if found == before:
             return
         self.pool.follow(found)
         for name, client in tuple(self.clients.items()):
-            if found.peers.get(name) != client.peer:
+            peer = found.peers.get(name)
+            if peer is None or peer.identity != client.peer.identity:
                 client.close()
                 del self.clients[name]
+            else:
+                client.peer = peer
         for name, peer in found.peers.items():
             if name not in self.clients:
                 self.clients[name] = PeerClient(peer, self.config.lan_port, self.own)
         self.listener.trust(found)
         self.proxy.keep_readers(self.clients.__contains__)
-        logger.info("pool", extra=fields(name=found.pool or "none", peers=",".join(found.peers)))
+        if (found.pool, found.peers.keys()) != (before.pool, before.peers.keys()):
+            peers = ",".join(found.peers)
+            logger.info("pool", extra=fields(name=found.pool or "none", peers=peers))
         self.advance(boottime())
 
     def lender(self) -> PeerClient | None:

@@ -55,15 +55,18 @@ REST_AFTER_FAILURE: Final = 5.0
 # of ten thousand nodes is not asked a thousand times a second. Taints do not wait: each second that
 # `dead` stays on a node that is back may cost its pods.
 LONGEST_REST: Final = 60.0
+# Seconds before a PoolMember that does not keep `spec.lost` is written again.
+LOST_AGAIN: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeMember:
-    """Writes `spec.judged`."""
+    """Writes `spec.judged` and `spec.lost`."""
 
     name: str
     uid: str
     is_dead: bool
+    is_lost: bool = False
 
 
 MemberCommand = CreateMember | LabelMember | DeleteMember | JudgeMember | SetConditions
@@ -146,6 +149,8 @@ class PoolController:
         # Those that rest until a newer state of the object comes.
         self._outdated: set[Target] = set()
         self._looked_at = now
+        # When `spec.lost` of each PoolMember was last written: a CRD of before has no such field.
+        self._lost_told_at: dict[str, float] = {}
 
     # ── what is observed ──
 
@@ -174,7 +179,9 @@ class PoolController:
                 return
         elif before is not None:
             self._memory.deleted(before)
+            self._freshness.node_deleted(node.name)
         self._memory.observed(node, before, now)
+        self._freshness.node_observed(node)
         self._renewed(("node", node.name))
         self._index.put(node)
         self._touch(node)
@@ -192,6 +199,7 @@ class PoolController:
         node = self._index.nodes.get(name)
         if node is not None:
             self._memory.deleted(node)
+            self._freshness.node_deleted(name)
             self._forget(("node", name))
             self._index.remove(node)
             self._touch(node)
@@ -236,6 +244,8 @@ class PoolController:
 
     def _forget(self, target: Target) -> None:
         """The object is gone; one of its name is another one."""
+        if target[0] == "poolmember":
+            self._lost_told_at.pop(target[1], None)
         self._failures.pop(target, None)
         self._rests_until.pop(target, None)
         self._outdated.discard(target)
@@ -317,7 +327,12 @@ class PoolController:
         """`is_lost`: it may have been applied; else it certainly was not."""
         target, rest = _target(command), REST_AFTER_FAILURE
         self._under_way.discard(target)
-        if is_conflict:
+        if isinstance(command, JudgeMember):
+            self._lost_told_at.pop(command.name, None)
+        if is_conflict and self._is_outdated(command):
+            # The newer state is here already: it is judged again at once.
+            rest = 0.0
+        elif is_conflict:
             self._outdated.add(target)
             rest = REST_AFTER_CONFLICT
         elif not isinstance(command, TaintNode):
@@ -327,6 +342,13 @@ class PoolController:
         self._look_again(command)
         if isinstance(command, TaintNode) and command.marks_dead and not is_lost:
             self._memory.refused(command.node)
+
+    def _is_outdated(self, command: Command) -> bool:
+        """Whether a newer state of the Node has been observed than the one that was judged."""
+        if not isinstance(command, TaintNode):
+            return False
+        known = self._index.nodes.get(command.name)
+        return known is not None and known.resource_version > command.node.resource_version
 
     def _plan_pool(self, pool: str, now: float) -> Plan:
         nodes, members = self._index.of(pool), self._index.members
@@ -340,17 +362,18 @@ class PoolController:
         outside = (without_taints(it) for it in nodes if it.name not in inside)
         commands: list[Command] = [*found.taints, *(it for it in outside if it is not None)]
         commands += membership(pool, nodes, members)
-        commands += _judge(present)
+        commands += self._judge(present, now)
         commands += self._conditions(pool, present, witnesses, without_place)
         no_place = tuple(it for it in nodes if it.name in without_place)
         return Plan(tuple(commands), found.undecided, (), no_place)
 
     def _witnesses(self, present: Sequence[Member], now: float) -> Witnesses:
-        return Witnesses(present, lambda it: self._freshness.is_fresh(it, now), self._has_heard)
+        return Witnesses(present, lambda it: self._freshness.is_fresh(it, now), self._counts)
 
-    def _has_heard(self, member: PoolMember, told: PeerVerdict) -> bool:
+    def _counts(self, member: PoolMember, told: PeerVerdict) -> bool:
         ready_at = self._memory.ready_at.get(told.node, -math.inf)
-        return self._freshness.begins(member, told) >= ready_at
+        has_heard = self._freshness.begins(member, told) >= ready_at
+        return has_heard and self._freshness.is_about_loss(member, told.node)
 
     def _conditions(
         self,
@@ -368,6 +391,15 @@ class PoolController:
             command = None if found is None else set_conditions(found, pool_full(pool))
             if command is not None:
                 yield command
+
+    def _judge(self, present: Sequence[Member], now: float) -> Iterator[Command]:
+        for node, member in present:
+            told_at = self._lost_told_at.get(node.name, -math.inf)
+            is_news = member.is_lost != node.is_lost and (
+                not node.is_lost or now - told_at >= LOST_AGAIN
+            )
+            if is_news or member.is_dead != node.is_dead:
+                yield JudgeMember(member.name, member.uid, node.is_dead, node.is_lost)
 
     def _stray_commands(self, name: str) -> list[Command]:
         """Of a name that is in no pool."""
@@ -394,6 +426,10 @@ class PoolController:
             self._under_way.add(target)
             if isinstance(command, TaintNode) and command.marks_dead:
                 self._memory.sent(command.node, now)
+            if isinstance(command, JudgeMember) and command.is_lost:
+                self._lost_told_at[command.name] = now
+            elif isinstance(command, JudgeMember):
+                self._lost_told_at.pop(command.name, None)
             begun.append(command)
         return begun
 
@@ -431,12 +467,6 @@ class PoolController:
         """PoolMembers whose status breaks the bounds, so that it counts as none."""
         found = ((it.name, it.defect) for it in self._index.members.values() if it.defect)
         return [f"{name}: {defect}" for name, defect in sorted(found)]
-
-
-def _judge(present: Sequence[Member]) -> Iterator[Command]:
-    for node, member in present:
-        if member.is_dead != node.is_dead:
-            yield JudgeMember(member.name, member.uid, node.is_dead)
 
 
 def _target(command: Command) -> Target:

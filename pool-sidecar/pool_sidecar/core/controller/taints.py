@@ -107,13 +107,20 @@ class TaintMemory:
     marking: dict[str, Mark] = field(default_factory=dict)
 
     def observed(self, node: NodeState, before: NodeState | None, now: float) -> None:
+        is_missed = before is not None and _was_heard_between(node, before)
+        if is_missed:
+            self.lost_since.pop(node.name, None)
         _keep(self.lost_since, node.name, now, while_true=node.is_lost)
         _keep(self.cut_since, node.name, now, while_true=node.cloud_link == "False")
-        if before is not None and node.is_ready and not before.is_ready:
+        if is_missed or (before is not None and node.is_ready and not before.is_ready):
             self.ready_at[node.name] = now
         mark = self.marking.get(node.name)
         if mark is not None and mark.version < node.resource_version:
-            del self.marking[node.name]
+            if node.is_dead:
+                del self.marking[node.name]
+            else:
+                # Somebody else's write came first: the mark is refused, if it is not already.
+                self.refused(node)
         if before is not None and node.is_dead and not before.is_dead:
             self.marked_at[pool_of(node)] = now
 
@@ -140,6 +147,11 @@ class TaintMemory:
 
     def may_mark(self, pool: str, now: float) -> bool:
         return now - self.marked_at.get(pool, self.started) >= DEAD_INTERVAL
+
+
+def _was_heard_between(node: NodeState, before: NodeState) -> bool:
+    """Whether it was lost, heard and lost again, of which only the end was seen."""
+    return node.is_lost and before.is_lost and node.ready_since != before.ready_since
 
 
 def _keep(since: dict[str, float], name: str, now: float, *, while_true: bool) -> None:

@@ -3,9 +3,10 @@
 Guarantees: a node is gone only where more than half of the other members whose Nodes are Ready say
 so, counted over those that are Ready and not over those that report; a vote that is missing, late,
 or of a member that never heard the node, or not since that became Ready, keeps it. Where fewer than
-a third of the pool is Ready the site has the trouble and not the node. Ages are measured from when
-this process saw a report change: no two clocks are compared, and after a start no report is fresh
-until it was seen to change.
+a third of the pool is Ready the site has the trouble and not the node. A vote is at most `MAX_AGE`
+seconds old and was seen to change after the API lost the node: what was said of a node while it
+spoke says nothing about its death. Ages are measured from when this process saw a report change: no
+two clocks are compared, and after a start no report is fresh until it was seen to change.
 Times are seconds of one clock, and come in.
 """
 
@@ -17,13 +18,12 @@ from typing import Final
 
 from pool_sidecar.core.controller.node_state import NodeState
 from pool_sidecar.core.pool_member import PeerVerdict, PoolMember, Verdict
+from pool_sidecar.core.votes import is_vote
 
-# Seconds for which it must have been so. Four missed reports of 10 s, and a reboot of the host
-# whose kernel answers while kubelet does not.
-SILENT_FOR: Final = 40
-DEGRADED_FOR: Final = 300
-# A report counts for as many of its own periods.
+# A report counts for as many of its own periods, and for no longer than so many seconds (pool.md
+# 14.1): while the API has lost a node, its neighbours report on it every 10 s.
 PERIODS: Final = 3
+MAX_AGE: Final = 30.0
 # Seconds in which nothing that is read counts as a change, after this process stood still: what the
 # API server had to say meanwhile comes at once, and is as old as the gap.
 SETTLE: Final = 5.0
@@ -46,6 +46,20 @@ class Freshness:
     def __init__(self, now: float) -> None:
         self._seen: dict[str, _Seen] = {}
         self._blind_until = now
+        # Of each Node that the API has lost: which loss it is, and the members whose report has
+        # changed since.
+        self._losses: dict[str, tuple[str, set[str]]] = {}
+
+    def node_observed(self, node: NodeState) -> None:
+        """The API lost it, or hears it again."""
+        known = self._losses.get(node.name)
+        if not node.is_lost:
+            self._losses.pop(node.name, None)
+        elif known is None or known[0] != node.ready_since:
+            self._losses[node.name] = node.ready_since, set()
+
+    def node_deleted(self, name: str) -> None:
+        self._losses.pop(name, None)
 
     def observed(self, member: PoolMember, now: float, *, is_listed: bool = False) -> None:
         """`is_listed`: from a list of all, so that a change may be of any age."""
@@ -62,9 +76,19 @@ class Freshness:
             0 if report is None else report.every,
             now if counts else -math.inf,
         )
+        self._forget_votes(member.name)
+        if counts and report is not None:
+            for told in report.verdicts:
+                if told.node in self._losses:
+                    self._losses[told.node][1].add(member.name)
 
     def deleted(self, name: str) -> None:
         self._seen.pop(name, None)
+        self._forget_votes(name)
+
+    def _forget_votes(self, voter: str) -> None:
+        for _, voters in self._losses.values():
+            voters.discard(voter)
 
     def void(self, now: float) -> None:
         """This process stood still: what it has seen, and sees next, is of unknown age."""
@@ -81,7 +105,12 @@ class Freshness:
         seen = self._seen.get(member.name)
         if seen is None or seen.uid != member.uid:
             return False
-        return now - seen.changed_at <= PERIODS * seen.every
+        return now - seen.changed_at <= min(PERIODS * seen.every, MAX_AGE)
+
+    def is_about_loss(self, member: PoolMember, node: str) -> bool:
+        """Whether its report was seen to change after the API had lost the node."""
+        loss = self._losses.get(node)
+        return loss is not None and member.name in loss[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +150,14 @@ class Opinion:
 
 
 class Witnesses:
-    """What the Ready members of one pool say, each node among them. `has_heard`: whether a member
-    whose report is fresh has heard the node since that became Ready."""
+    """What the Ready members of one pool say, each node among them. `counts`: whether a vote of a
+    member whose report is fresh is about this loss of the node, and of one that had heard it."""
 
     def __init__(
         self,
         members: Sequence[Member],
         is_fresh: Callable[[PoolMember], bool],
-        has_heard: Callable[[PoolMember, PeerVerdict], bool],
+        counts: Callable[[PoolMember, PeerVerdict], bool],
     ) -> None:
         self._size = len(members)
         self._ready = {node.name for node, _ in members if node.is_ready}
@@ -142,7 +171,7 @@ class Witnesses:
             for told in report.verdicts:
                 if told.node == node.name:
                     continue
-                if fresh and _is_vote(told) and has_heard(member, told):
+                if fresh and is_vote(told) and counts(member, told):
                     self._votes[told.node] += 1
                 elif told.verdict is Verdict.NEVER_HEARD:
                     self._strangers[told.node].append(node.name)
@@ -160,9 +189,3 @@ class Witnesses:
         """The Ready members whose report says that they never heard the node: fresh or not, since
         it takes nothing from it."""
         return tuple(self._strangers.get(node, ()))
-
-
-def _is_vote(told: PeerVerdict) -> bool:
-    if told.verdict is Verdict.SILENT:
-        return told.seconds >= SILENT_FOR
-    return told.verdict is Verdict.DEGRADED and told.seconds >= DEGRADED_FOR

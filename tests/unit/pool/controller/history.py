@@ -109,6 +109,8 @@ def _at_rest(world: World) -> list[str]:
         is_member = node.pool in POOLS
         if is_member != (member is not None and member.pool == node.pool):
             found.append(f"{node.name}: its PoolMember is not as its label says")
+        if member is not None and member.is_lost != node.is_lost:
+            found.append(f"{node.name}: lost is not as the Node says")
         if member is not None and member.is_dead != node.is_dead:
             found.append(f"{node.name}: judged is not as the taint says")
         if node.is_dead and (node.ready != "Unknown" or not is_member):

@@ -10,9 +10,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-PACKAGE = "pool_sidecar.core.controller"
 # In the order in which they import each other; all after `node_state`.
-MODULES = ("witness", "membership", "taints", "conditions", "pool_controller")
+MODULES = {
+    "votes": "pool_sidecar.core.votes",
+    **{
+        name: f"pool_sidecar.core.controller.{name}"
+        for name in ("witness", "membership", "taints", "conditions", "pool_controller")
+    },
+}
 
 MUTANTS = {
     "half of those that report": (
@@ -28,29 +33,34 @@ MUTANTS = {
         "if report is None:",
     ),
     "NeverHeard counts": (
-        "witness",
+        "votes",
         "return told.verdict is Verdict.DEGRADED and told.seconds >= DEGRADED_FOR",
         "return told.seconds >= DEGRADED_FOR",
     ),
-    "silent for a moment": ("witness", "return told.seconds >= SILENT_FOR", "return True"),
-    "degraded like silent": ("witness", "DEGRADED_FOR: Final = 300", "DEGRADED_FOR: Final = 40"),
+    "silent for a moment": ("votes", "return told.seconds >= SILENT_FOR", "return True"),
+    "degraded like silent": ("votes", "DEGRADED_FOR: Final = 300", "DEGRADED_FOR: Final = 40"),
     "no third": ("witness", "self.ready * 3 >= self.size", "True"),
     "fresh by a list": (
         "witness",
         "counts = is_change and not is_listed and now >= self._blind_until",
         "counts = is_change and now >= self._blind_until",
     ),
-    "fresh for ever": ("witness", "now - seen.changed_at <= PERIODS * seen.every", "True"),
-    "fresh for long": ("witness", "PERIODS: Final = 3", "PERIODS: Final = 30"),
+    "fresh for ever": (
+        "witness",
+        "now - seen.changed_at <= min(PERIODS * seen.every, MAX_AGE)",
+        "seen.changed_at > -math.inf",
+    ),
+    "as fresh as it says": ("witness", "MAX_AGE: Final = 30.0", "MAX_AGE: Final = 300.0"),
+    "votes of before the loss": (
+        "pool_controller",
+        "has_heard and self._freshness.is_about_loss(member, told.node)",
+        "has_heard",
+    ),
+    "a loss that goes on": ("witness", "known[0] != node.ready_since", "False"),
     "frozen, and believes what it saw": (
         "pool_controller",
         "self._freshness.void(now)",
         "pass",
-    ),
-    "whatever the cloud hears": (
-        "taints",
-        "return node.is_lost and not node.is_dead",
-        "return not node.is_dead",
     ),
     "no limit": ("taints", "if not pending and marked >= limit:", "if not pending and marked < 0:"),
     "no pace": ("taints", "if not memory.may_mark(pool, now):", "if False:"),
@@ -71,8 +81,8 @@ MUTANTS = {
     ),
     "not confirmed": (
         "pool_controller",
-        "return not is_news and self._witnesses(present, now).opinion(judged.name).is_gone",
-        "return not is_news",
+        "return self._witnesses(present, now).opinion(judged.name).is_gone",
+        "return True",
     ),
     "taints stay behind": (
         "pool_controller",
@@ -87,7 +97,7 @@ MUTANTS = {
     "cut for ever": ("taints", 'node.cloud_link in ("True", "")', "False"),
     "judged is never taken back": (
         "pool_controller",
-        "if member.is_dead != node.is_dead:",
+        "if is_news or member.is_dead != node.is_dead:",
         "if node.is_dead and not member.is_dead:",
     ),
 }
@@ -105,7 +115,7 @@ def make(name: str) -> Any:
     """The class of a PoolController with this fault."""
     module, old, new = MUTANTS[name]
     beside = BESIDE.get(name)
-    names = [f"{PACKAGE}.{it}" for it in MODULES]
+    names = list(MODULES.values())
     before = {it: sys.modules[it] for it in names if it in sys.modules}
     try:
         for each in names:
@@ -113,7 +123,7 @@ def make(name: str) -> Any:
             assert spec is not None
             assert spec.origin is not None
             source = Path(spec.origin).read_text()
-            if each == f"{PACKAGE}.{module}":
+            if each == MODULES[module]:
                 source = _replaced(source, old, new)
                 source = _replaced(source, *beside) if beside else source
             copy = ModuleType(each)

@@ -203,6 +203,86 @@ def test_a_report_that_no_longer_changes_is_no_vote(world: World) -> None:
     assert _dead(world) == set()
 
 
+@pytest.mark.parametrize("every", [10, 60])
+@pytest.mark.parametrize("grace", [8, 15, 44, 78])
+def test_n3_votes_on_a_node_that_spoke_do_not_outlive_a_cut_of_the_whole_site(
+    world: World, every: int, grace: int
+) -> None:
+    """The LAN of n5 was down for minutes, its own link was not; then all links go."""
+    for second in range(0, 600, every):
+        for name in FIVE[:4]:
+            world.report(name, silent("n5", second), every=every)
+        world.run(every)
+    world.run(grace)
+    for name in ("n5", "n1", "n2", "n3", "n4"):
+        world.set_ready(name, "Unknown")
+        world.run(2)
+    world.run(300)
+    assert _dead(world) == set()
+
+
+def test_n3_a_vote_is_thirty_seconds_old_at_most_whatever_it_says_itself(world: World) -> None:
+    world.set_ready("n5", "Unknown")
+    for name in ("n1", "n2"):
+        world.report(name, silent("n5"), every=60)
+    world.run(31)
+    world.report("n3", silent("n5"), every=60)
+    world.run(20)
+    assert _dead(world) == set()
+
+
+def test_n3_a_vote_on_a_loss_that_is_over_does_not_count_for_the_next_one(world: World) -> None:
+    world.set_ready("n5", "Unknown")
+    for name in ("n1", "n2", "n3"):
+        world.report(name, silent("n5", 39))
+    world.break_watch()
+    world.set_ready("n5", "True")
+    world.run(2)
+    world.set_ready("n5", "Unknown")
+    world.mend_watch()
+    world.run(20)
+    assert _dead(world) == set()
+
+
+def test_the_pool_is_told_of_each_node_that_the_api_loses_until_it_is_heard_again(
+    world: World,
+) -> None:
+    for _ in range(3):
+        world.set_ready("n5", "Unknown")
+        world.run(2)
+        assert [it.name for it in world.members.values() if it.is_lost] == ["n5"]
+        world.set_ready("n5", "True")
+        world.run(2)
+        assert not any(it.is_lost for it in world.members.values())
+
+
+def test_a_crd_that_does_not_keep_the_loss_is_not_written_to_each_second(world: World) -> None:
+    world.set_ready("n5", "Unknown")
+    told = 0
+    for _ in range(600):
+        world.now += 1
+        for command in world.controller.plan(world.now).commands:
+            told += 1
+            world.put_member(replace(world.members["n5"], is_lost=False))
+            world.controller.performed(command)
+    assert 0 < told <= 11
+
+
+def test_a_node_that_the_api_loses_after_minutes_of_silence_is_dead_by_the_next_reports(
+    world: World,
+) -> None:
+    for second in range(0, 600, 60):
+        for name in FIVE[:4]:
+            world.report(name, silent("n5", second), every=60)
+        world.run(60)
+    world.set_ready("n5", "Unknown")
+    world.run(5)
+    assert _dead(world) == set()
+    _all_say(world, "n1", "n2", "n3", seconds=605)
+    world.run(1)
+    assert _dead(world) == {"n5"}
+
+
 def test_a_report_that_came_with_a_list_may_be_of_any_age(world: World) -> None:
     world.set_ready("n5", "Unknown")
     world.break_watch()
@@ -316,6 +396,26 @@ def test_a_write_that_fails_is_made_again(world: World, fate: str) -> None:
     for _ in range(4):
         _all_say(world, "n1", "n2", "n3")
         world.run(5)
+    assert _dead(world) == {"n5"}
+
+
+@pytest.mark.parametrize("is_seen_first", [True, False])
+def test_a_write_that_another_one_forestalled_is_judged_again_at_once(
+    world: World, is_seen_first: bool
+) -> None:
+    """kube-controller-manager patches each node that it loses; its patch and ours meet."""
+    world.set_ready("n5", "Unknown")
+    world.run(12)
+    _all_say(world, "n1", "n2", "n3")
+    world.controller.looked(world.now)
+    (command,) = world.controller.plan(world.now).commands
+    world.is_watching = is_seen_first
+    world.put_node(world.nodes["n5"])
+    world.controller.failed(command, world.now, is_conflict=True, is_lost=False)
+    if not is_seen_first:
+        world.is_watching = True
+        world.controller.node_observed(world.nodes["n5"], world.now)
+    world.look()
     assert _dead(world) == {"n5"}
 
 

@@ -21,7 +21,7 @@ HISTORIES, LENGTH = 200, 60
 RARE_HISTORIES = 4000
 RARE = (
     *("no limit", "a pace that starts anew", "not confirmed", "moved without a new member"),
-    "taints stay behind",
+    *("taints stay behind", "as fresh as it says", "a loss that goes on", "no pace"),
 )
 
 

@@ -19,6 +19,8 @@ from pool_sidecar.core.controller.taints import TaintNode, TaintPolicy
 from pool_sidecar.core.pool_member import MemberStatus, PeerVerdict, PoolMember, Report, Verdict
 
 FRESH_PERIODS = 3
+# Seconds: the oldest vote (pool.md 14.1).
+MAX_AGE = 30
 SILENT_FOR, DEGRADED_FOR = 40, 300
 
 
@@ -40,6 +42,8 @@ class World:
     wrong_since: dict[str, float] = field(default_factory=dict)
     # Of each PoolMember, the last report that this controller saw change, and when.
     told: dict[str, tuple[float, Report]] = field(default_factory=dict)
+    # The votes that came since a Node was lost: nodes with those who said something of them.
+    since_loss: dict[str, set[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._version = 0
@@ -76,6 +80,9 @@ class World:
     def put_node(self, node: NodeState) -> None:
         self._version += 1
         node = replace(node, resource_version=self._version, uid=node.uid or f"uid-{node.name}")
+        before = self.nodes.get(node.name)
+        if before is None or before.ready_since != node.ready_since:
+            self.since_loss[node.name] = set()
         self.nodes[node.name] = node
         if self.is_watching:
             self.controller.node_observed(node, self.now)
@@ -119,6 +126,8 @@ class World:
             self.told.pop(member.name, None)
             if member.status.report is not None:
                 self.told[member.name] = self.now, member.status.report
+                for voters in self.since_loss.values():
+                    voters.add(member.name)
         self.controller.member_observed(member, self.now)
 
     def report(self, name: str, *verdicts: PeerVerdict, every: int = 10) -> None:
@@ -189,7 +198,7 @@ class World:
         elif kind == "LabelMember":
             self.put_member(replace(member, pool=command.pool, may_lead=command.may_lead))
         elif kind == "JudgeMember":
-            self.put_member(replace(member, is_dead=command.is_dead))
+            self.put_member(replace(member, is_dead=command.is_dead, is_lost=command.is_lost))
         else:
             self.put_member(replace(member, conditions=command.conditions))
         return True
@@ -260,7 +269,9 @@ class World:
             return False
         changed_at, report = self.told[voter]
         told = report.on(node)
-        if told is None or self.now - changed_at > FRESH_PERIODS * report.every:
+        if told is None or self.now - changed_at > min(FRESH_PERIODS * report.every, MAX_AGE):
+            return False
+        if voter not in self.since_loss[node]:
             return False
         longest = {Verdict.SILENT: SILENT_FOR, Verdict.DEGRADED: DEGRADED_FOR}
         return told.verdict in longest and told.seconds >= longest[told.verdict]

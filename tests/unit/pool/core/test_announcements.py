@@ -3,6 +3,8 @@
 import itertools
 from collections.abc import Collection
 
+import pytest
+
 from pool_sidecar.core.announcements import (
     HELD,
     OFTEN,
@@ -27,8 +29,20 @@ def situation(
     verdicts: dict[str, Standing] | None = None,
     is_trouble: bool = False,
     judged: Collection[str] = (),
+    lost: Collection[str] = (),
+    is_rumour: bool = False,
 ) -> Situation:
-    return Situation(("10.0.0.1",), (CERTIFICATE,), link, via, verdicts or {}, is_trouble, judged)
+    return Situation(
+        ("10.0.0.1",),
+        (CERTIFICATE,),
+        link,
+        via,
+        verdicts or {},
+        is_trouble,
+        judged,
+        lost,
+        is_rumour,
+    )
 
 
 def written(it: Announcements, what: Situation, now: float, *, seconds: float) -> list[float]:
@@ -131,6 +145,56 @@ def test_a_report_comes_on_change_then_each_ten_seconds_then_each_minute() -> No
     often = [gap for moment, gap in zip(moments, gaps, strict=False) if moment < OFTEN_FOR - OFTEN]
     assert set(often) == {OFTEN}
     assert gaps[-1] == SELDOM
+
+
+def test_on_a_node_that_the_api_has_lost_a_report_comes_each_ten_seconds_however_long() -> None:
+    it = known()
+    written(it, situation(verdicts=SILENT), 0.0, seconds=1200)
+    lost = situation(verdicts=SILENT, lost={"n2"})
+    moments = written(it, lost, 1200.0, seconds=900)
+    assert moments[0] <= 1200.0 + OFTEN
+    assert {later - before for before, later in itertools.pairwise(moments)} == {OFTEN}
+
+
+def test_on_a_node_that_the_api_has_lost_a_vote_is_reported_as_soon_as_it_is_one() -> None:
+    it = known()
+    moments = written(it, situation(verdicts=SILENT, lost={"n2"}), 3.0, seconds=60)
+    assert 40.0 in moments
+
+
+def test_a_vote_is_taken_back_at_once() -> None:
+    it = known()
+    written(it, situation(verdicts=SILENT), 0.0, seconds=52)
+    assert written(it, situation(), 52.0, seconds=60) == [52.0]
+
+
+@pytest.mark.parametrize("period", [4, 10, 30])
+@pytest.mark.parametrize("what", ["word", "refusal", "rumour"])
+def test_who_is_well_and_ill_in_turn_makes_others_write_once_a_minute(
+    what: str, period: int
+) -> None:
+    ill = Standing(Verdict.DEGRADED, 0.0, is_word=what == "word")
+    bad = situation(is_rumour=True) if what == "rumour" else situation(verdicts={"liar": ill})
+    it, writes = known(), 0
+    for second in range(3600):
+        now = float(second)
+        if second % period == 0:
+            ill = Standing(Verdict.DEGRADED, now, is_word=what == "word")
+            if what != "rumour":
+                bad = situation(verdicts={"liar": ill})
+        status = it.status(bad if second % period < period / 2 else situation(), now)
+        if status is not None:
+            it.written(status, now)
+            writes += second >= OFTEN_FOR
+    # What was refused was seen, and may be taken back beside.
+    assert writes <= (3600 - OFTEN_FOR) / 60 * (2 if what == "refusal" else 1) + 1
+
+
+def test_a_single_neighbour_s_word_makes_one_report_a_minute() -> None:
+    it = known()
+    told = {"n2": Standing(Verdict.DEGRADED, 0.0, is_word=True)}
+    moments = written(it, situation(verdicts=told, is_rumour=True), 0.0, seconds=600)
+    assert moments == [float(second) for second in range(0, 600, SELDOM)]
 
 
 def test_a_report_is_never_older_than_it_says_itself() -> None:
