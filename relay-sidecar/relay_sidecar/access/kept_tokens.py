@@ -113,6 +113,11 @@ class KeptTokens:
     def __len__(self) -> int:
         return len(self._answers)
 
+    @property
+    def size(self) -> int:
+        """Bytes: of the answers, and of what is persisted of each, sealed."""
+        return self._answers.size + sum(map(len, self._records.values()))
+
     def __iter__(self) -> Iterator[TokenRequestKey]:
         """For what an answer is kept."""
         return iter(self._answers)

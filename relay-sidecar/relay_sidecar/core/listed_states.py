@@ -14,8 +14,9 @@ from typing import Final
 
 from edge_sidecars.apimachinery.scope import ListScope
 
-# Some 300 bytes each.
 MAX_SCOPES: Final = 1000
+# Bytes of a scope with what is known of it (sys.getsizeof, rounded).
+SCOPE_BYTES: Final = 1000
 
 
 @dataclass(slots=True)
@@ -33,6 +34,13 @@ class ListedStates:
 
     def __init__(self) -> None:
         self._states: OrderedDict[ListScope, _State] = OrderedDict()
+        # Called with each scope of which something else is known now.
+        self.on_change: Callable[[ListScope], None] = lambda scope: None
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return SCOPE_BYTES * len(self._states)
 
     def listed(self, scope: ListScope, version: int, fingerprint: int) -> None:
         """Upstream held this at that version; `fingerprint` as `fingerprint_of` its items."""
@@ -41,8 +49,14 @@ class ListedStates:
             return
         self._states[scope] = _State(version, fingerprint)
         self._states.move_to_end(scope)
+        self.on_change(scope)
         if len(self._states) > MAX_SCOPES:
-            self._states.popitem(last=False)
+            self.on_change(self._states.popitem(last=False)[0])
+
+    def get(self, scope: ListScope) -> tuple[int, int] | None:
+        """The version and the fingerprint that upstream's last list of it had."""
+        state = self._states.get(scope)
+        return None if state is None else (state.version, state.fingerprint)
 
     def version(
         self, scope: ListScope, version: int, *, whole: int, part: Callable[[], int]
@@ -62,3 +76,4 @@ class ListedStates:
         for scope, state in tuple(self._states.items()):
             if scope.resource.storage == resource and state.version > version:
                 del self._states[scope]
+                self.on_change(scope)

@@ -8,7 +8,7 @@ that the disk forgot to write is noticed. What was written is read in one pass.
 import sqlite3
 from array import array
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from sys import intern
 
 import msgspec
@@ -20,6 +20,8 @@ from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from edge_sidecars.walstore.database import Damaged, verdict
+from relay_sidecar.core import node_scopes
+from relay_sidecar.core.node_scopes import NodeScopes
 from relay_sidecar.journal.records import ObjectSeen, Saved, SavedStream
 from relay_sidecar.journal.tables import (
     ARRIVING,
@@ -109,7 +111,7 @@ def read_stream_rows(connection: sqlite3.Connection) -> dict[ListScope, StreamRo
     """Of all streams. Raises `Damaged`."""
     rows = connection.execute("SELECT id, scope, cursor, kind, api_version FROM stream")
     return {
-        _scope(scope): StreamRow(number, cursor, stream_seal(scope, kind, api_version))
+        scope_of(scope): StreamRow(number, cursor, stream_seal(scope, kind, api_version))
         for number, scope, cursor, kind, api_version in rows.fetchall()
         if not scope.startswith(ARRIVING)
     }
@@ -143,23 +145,32 @@ def surplus(connection: sqlite3.Connection, room: Room) -> tuple[Sequence[int], 
 
 
 def _too_much(connection: sqlite3.Connection, budget: int) -> set[int]:
-    """Of streams that were read as long ago, a smaller one may have room where a bigger one has
-    none."""
+    """What the node itself asked for comes first. Of streams that were read as long ago, a smaller
+    one may have room where a bigger one has none."""
     if _most_of_all(connection) <= budget:
         return set()
     rows = connection.execute(
-        "SELECT stream.id, used_at, count(object.id), total(length(raw)) FROM stream"
+        "SELECT stream.id, scope, count(object.id), total(length(raw)), used_at FROM stream"
         " LEFT JOIN object ON object.stream = stream.id GROUP BY stream.id"
         " ORDER BY used_at DESC, 4, stream.id"
-    )
+    ).fetchall()
+    of_node = _node_scopes(connection)
+    rows.sort(key=lambda row: row[1].startswith(ARRIVING) or not of_node(row[1]))
     used, left_out = 0, set[int]()
-    for number, _, objects, size in rows.fetchall():
+    for number, _, objects, size, _ in rows:
         needed = int(size) + objects * OBJECT_OVERHEAD
         if used + needed > budget:
             left_out.add(number)
         else:
             used += needed
     return left_out
+
+
+def _node_scopes(connection: sqlite3.Connection) -> Callable[[str], bool]:
+    """Whether a stream, by its scope's text, is of what the node itself asked for."""
+    rows = connection.execute("SELECT key FROM kept WHERE space = ?", (node_scopes.SPACE,))
+    scopes = NodeScopes(scope_of(key.decode()) for (key,) in rows.fetchall())
+    return lambda text: scopes.are_held_by(scope_of(text))
 
 
 def _most_of_all(connection: sqlite3.Connection) -> int:
@@ -188,7 +199,7 @@ def _load_streams(connection: sqlite3.Connection, budget: int) -> list[SavedStre
             raise Damaged(f"the objects of {scope} are not those of its cursor {cursor}")
         streams.append(
             SavedStream(
-                _scope(scope), kind, api_version, cursor, content.items, used_at, confirmed_at
+                scope_of(scope), kind, api_version, cursor, content.items, used_at, confirmed_at
             )
         )
     if contents:
@@ -265,7 +276,8 @@ def _resource(text: str) -> ResourceName:
     return ResourceName(*parts)
 
 
-def _scope(text: str) -> ListScope:
+def scope_of(text: str) -> ListScope:
+    """The reverse of `tables.scope_text`. Raises `Damaged`."""
     try:
         group, version, plural, namespace, labels, fields = msgspec.json.decode(
             text, type=tuple[str, str, str, str, str, str]

@@ -55,7 +55,7 @@ class Feeds:
 
     def __call__(self, stream: Stream) -> Feed:
         cloud = CloudFeed(self._cloud, self._probe)
-        if not any(is_shared(it, stream) for it in self._declared):
+        if not any(is_shared(it, stream.scope) for it in self._declared):
             return cloud
         return PoolFeed(stream, self._sources, cloud, self._hubs, self._may_read)
 

@@ -75,7 +75,7 @@ class PeerStates:
         now = boottime()
         return (
             not self._link.is_up(now)
-            and any(is_shared(it, stream) for it in self._declared)
+            and any(is_shared(it, stream.scope) for it in self._declared)
             and not self._sources.hubs(str(stream.scope.resource), now)
             and stream.collection.is_synced
             and not stream.is_doubtful

@@ -12,28 +12,10 @@ from msgspec import Struct
 
 from edge_sidecars.apimachinery.scope import ListScope
 
-# Scopes that are remembered; of a few hundred bytes each.
+# Scopes that are remembered.
 MOST: Final = 1000
-
-
-class ScopesOfNode:
-    """What the node itself, or a component that it needs, listed or watched: reads of other callers
-    do not take its place. Of too many, those that were asked for longest ago are forgotten."""
-
-    def __init__(self) -> None:
-        self._scopes: OrderedDict[ListScope, None] = OrderedDict()
-
-    def add(self, scope: ListScope) -> None:
-        self._scopes[scope] = None
-        self._scopes.move_to_end(scope)
-        while len(self._scopes) > MOST:
-            self._scopes.popitem(last=False)
-
-    def are_held_by(self, scope: ListScope) -> bool:
-        """Whether a stream of `scope` is one of these, or one without selectors has some of it."""
-        if scope in self._scopes:
-            return True
-        return not scope.params and any(map(scope.covers, self._scopes))
+# Bytes of each (sys.getsizeof, rounded).
+SCOPE_BYTES: Final = 1000
 
 
 class _Asking(Struct):
@@ -48,6 +30,11 @@ class Askings:
         self._within = within
         self._askings: OrderedDict[ListScope, _Asking] = OrderedDict()
 
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return SCOPE_BYTES * len(self._askings)
+
     def asked(self, scope: ListScope, *, now: float) -> None:
         """A client began to list it."""
         before = self._askings.pop(scope, None)
@@ -55,6 +42,11 @@ class Askings:
         self._askings[scope] = _Asking(now, is_again)
         while len(self._askings) > MOST:
             self._askings.popitem(last=False)
+
+    def is_new(self, scope: ListScope, *, now: float) -> bool:
+        """No client has begun to list it lately."""
+        before = self._askings.get(scope)
+        return before is None or now - before.at > self._within
 
     def are_worth_a_stream(self, scope: ListScope) -> bool:
         """Whether it was asked for twice in a row, or is a whole namespace or more: what clients

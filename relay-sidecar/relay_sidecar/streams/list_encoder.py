@@ -21,6 +21,8 @@ from relay_sidecar.streams.fanout import StreamView
 GZIP_LEVEL = 1
 # Bytes of lists that lie here in one piece beside their objects, of all streams together.
 MAX_JOINED = 8 * 1024 * 1024
+# Bytes of an object's place in a list: two pointers and a view (sys.getsizeof, rounded).
+PIECE_BYTES = 200
 _ITEMS = b'"items":['
 _HEAD = b'{"kind":"%s","apiVersion":"%s","metadata":{"resourceVersion":"%d"%s},' + _ITEMS
 _TAIL = b"]}\n"
@@ -45,12 +47,25 @@ class ListBody:
         shown = items if view.only is None else [item for item in items if view.shows(item)]
         self._lead, rests = _unnamed(_bodies(shown, view), named)
         self._is_empty = not rests
+        copied = 0 if view.metadata is None else sum(map(len, rests))
+        self._own = copied + PIECE_BYTES * len(rests)
         self._joined: Pieces | None = None
         self._loose = Pieces(_interleaved(self._begin(version), self._lead, rests))
 
     @property
     def length(self) -> int:
         return self._loose.length
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes beside the objects."""
+        compressed = self._compressed
+        is_compressed = compressed is not None and compressed.done() and not compressed.cancelled()
+        return (
+            self._own
+            + (self.length if self._joined is not None else 0)
+            + (len(compressed.result()) if is_compressed and compressed is not None else 0)
+        )
 
     def at(self, version: int) -> "ListBody":
         """The same objects at another version."""

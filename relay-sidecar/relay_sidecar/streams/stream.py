@@ -177,6 +177,17 @@ class Stream:
             )
         return body
 
+    @property
+    def bodies_size(self) -> int:
+        """Bytes of the bodies of lists, beside the objects."""
+        return sum(body.size for body in self._bodies.values())
+
+    def give_up_bodies(self) -> bool:
+        """They are made again when somebody asks. Whether there were any."""
+        had_some = bool(self._bodies)
+        self._bodies.clear()
+        return had_some
+
     def mark(self, now: float) -> None:
         """It is at its cursor now, which tells later how old the changes of its window are."""
         while len(self.marks) > 1 and self.marks[1][0] <= now - KEPT_CHANGES:

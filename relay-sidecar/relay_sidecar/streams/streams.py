@@ -21,8 +21,9 @@ from edge_sidecars.apimachinery.store import Collection
 from edge_sidecars.apimachinery.watch_events import Failure
 from edge_sidecars.runtime.log import fields, logger, sparing
 from relay_sidecar.core.min_resource_version import MinResourceVersion
+from relay_sidecar.core.node_scopes import NodeScopes
 from relay_sidecar.journal.records import ObjectEvicted
-from relay_sidecar.streams.askings import Askings, ScopesOfNode
+from relay_sidecar.streams.askings import Askings
 from relay_sidecar.streams.reflector_control import ReflectorControl
 from relay_sidecar.streams.seen_objects import OVERHEAD, SeenObjects
 from relay_sidecar.streams.stream import Stream
@@ -86,12 +87,14 @@ class Streams:
         self.seen = SeenObjects(limits.memory_budget)
         # The kind of a resource's objects, "" where that is unknown.
         self.kind_of: Callable[[ResourceName], str] = lambda _: ""
+        # Whether neighbours of a pool have one stream of it for all.
+        self.is_shared: Callable[[ListScope], bool] = lambda _: False
         # Bytes of what is kept beside objects, and is to be within the same budget.
         self.beside: list[Callable[[], int]] = []
         # What goes before all else: called for want of room, each says whether it gave some.
         self.passing: list[Callable[[], bool]] = []
         self.askings = Askings(limits.idle_timeout)
-        self.of_node = ScopesOfNode()
+        self.of_node = NodeScopes()
         # How many bytes are kept, and when that was added up last.
         self._measured: tuple[int, float] | None = None
         # Called with each stream that starts to follow upstream.
@@ -123,7 +126,7 @@ class Streams:
     @property
     def size(self) -> int:
         """Bytes, of all that is kept."""
-        streams = sum(STREAM_BYTES + stream.collection.size_bytes for stream in self)
+        streams = sum(STREAM_BYTES + it.collection.size_bytes + it.bodies_size for it in self)
         beside = sum(size() for size in self.beside)
         return streams + OVERHEAD * self.objects + self.seen.size + beside
 
@@ -198,25 +201,45 @@ class Streams:
         """Lets the stream for `scope` run: a covering one that is in use, else one of its own.
         Raises `NoRoom`."""
 
-        def recent(stream: Stream) -> bool:
-            """It ran when the relay ended."""
-            is_recent = now - stream.used_at <= self.limits.idle_timeout
-            return stream.collection.is_synced and is_recent
-
         own = self.exactly(scope)
         if own is not None and self.reflectors.runs(own):
             stream = own
         else:
-            others = (s for s in self.of(scope.resource) if s is not own and s.scope.covers(scope))
-            # After a restart the first client may be one that wants less than the others.
-            used = (s for s in others if self.reflectors.runs(s) or (own is None and recent(s)))
-            stream = next(used, None) or own or self._added(scope, now=now)
+            stream = self._wider(scope, now=now) or own or self._added(scope, now=now)
         if not self.reflectors.runs(stream):
             self._make_way(now=now)
         stream.used_at = now
         stream.refusal = None
         self._start(stream)
         return stream
+
+    def _wider(self, scope: ListScope, *, now: float) -> Stream | None:
+        """Another one that is in use and holds all of `scope`. After a restart the first client
+        may be one that wants less than the others: then also one that ran when the relay ended."""
+        own = self.exactly(scope)
+
+        def is_used(stream: Stream) -> bool:
+            if self.reflectors.runs(stream):
+                return True
+            is_recent = now - stream.used_at <= self.limits.idle_timeout
+            has_run = stream.collection.is_synced and not stream.is_snapshot
+            return own is None and is_recent and has_run
+
+        others = (s for s in self.of(scope.resource) if s is not own and s.scope.covers(scope))
+        return next(filter(is_used, others), None)
+
+    def is_one_question(self, scope: ListScope, *, now: float) -> bool:
+        """Whether a list of it is not worth a stream: it is by selectors, no client asked for it
+        lately, and no stream has followed it or something wider (limits of what is followed)."""
+        own = self.exactly(scope)
+        return (
+            bool(scope.params)
+            and (own is None or own.is_snapshot)
+            and self.reflectors.is_up
+            and not self.is_shared(scope)
+            and self.askings.is_new(scope, now=now)
+            and self._wider(scope, now=now) is None
+        )
 
     def seed(
         self, scope: ListScope, page: Page, *, known_at: float, at: float, now: float
@@ -352,7 +375,9 @@ class Streams:
 
     def _give_up_passing(self) -> bool:
         self._measured = None
-        return any(give_up() for give_up in self.passing)
+        # Bodies of lists are made again when somebody asks for them.
+        given = sum(stream.give_up_bodies() for stream in self)
+        return given > 0 or any(give_up() for give_up in self.passing)
 
     def _evict(self, limit: str, *, now: float, is_of_node: bool) -> bool:
         """Deletes the stream that was asked for longest ago; where all were lately, the oldest

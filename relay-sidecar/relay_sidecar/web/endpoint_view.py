@@ -59,6 +59,11 @@ class EndpointViewApi:
         self._counters = sources.counters
         self._refusals = api.refusals
 
+    @property
+    def size(self) -> int:
+        """Bytes that the view takes beside upstream's stream."""
+        return self._view.streams.size
+
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         answer: web.StreamResponse
         try:

@@ -71,7 +71,7 @@ async def open_access(
     spawn(store.run())
 
     def size() -> int:
-        return store.cache.size
+        return store.cache.size + store.families.size
 
     if config.client_ca_file is None:
         return OpenedAccess(access, store.cache.clock, access.issued, size=size)

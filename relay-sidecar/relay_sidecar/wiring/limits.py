@@ -10,6 +10,8 @@ WINDOW_BYTES = 8 * 1024 * 1024
 WINDOW_EVENTS = 10_000
 # Of the budget, the window of one stream: a few busy ones leave room for objects.
 WINDOW_SHARE = 1 / 16
+# Of the budget, documents of OpenAPI: kubectl validates by them, nothing on a node needs them.
+SCHEMAS_SHARE = 1 / 4
 # Of the cgroup's limit; the rest is for the process itself and for answers under way.
 SHARE_OF_LIMIT = 0.6
 

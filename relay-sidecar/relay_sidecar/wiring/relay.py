@@ -17,7 +17,9 @@ from relay_sidecar.config.config import Config
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Saved
 from relay_sidecar.journal.rows import Room
+from relay_sidecar.streams.scope_journal import ScopeJournal
 from relay_sidecar.streams.seen_objects import seen_budget
+from relay_sidecar.streams.shared_streams import is_shared
 from relay_sidecar.streams.stream_journal import deletion_records, everything, restore
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.streams.sweep import Sweep
@@ -35,7 +37,7 @@ from relay_sidecar.web.api import Api
 from relay_sidecar.web.discovery import Discovery
 from relay_sidecar.web.reads.reads import Reads
 from relay_sidecar.wiring.access import OpenedAccess, Spawn, open_access
-from relay_sidecar.wiring.limits import budget_of, settings_of
+from relay_sidecar.wiring.limits import SCHEMAS_SHARE, budget_of, settings_of
 from relay_sidecar.wiring.report import RelayReport
 from relay_sidecar.wiring.upkeep import DOCUMENTS_INTERVAL, DocumentRefresh, keep_preloaded
 from relay_sidecar.wiring.upstream import (
@@ -98,8 +100,14 @@ class Relay:
             spawn=spawn,
         )
         journal.send(*restore(streams, saved, now=time.monotonic(), wall=time.time()))
-        self._documents = DocumentCache(journal, saved.kept.get(documents.SPACE, {}))
+        self._scopes = ScopeJournal(streams, journal, saved.kept)
+        self._documents = DocumentCache(
+            journal,
+            saved.kept.get(documents.SPACE, {}),
+            limit=int(budget_of(config) * SCHEMAS_SHARE),
+        )
         streams.kind_of = self._documents.kind_of
+        streams.is_shared = lambda scope: any(is_shared(it, scope) for it in config.shared)
         document_source = DocumentSource(
             transport,
             timeout=config.request_timeout,
@@ -177,15 +185,26 @@ class Relay:
             self._schemas.link,
             opened.access.link,
             streams.link,
+            self._scopes.link,
         )
-        if self._tokens is not None:
-            probe.on_change.append(self._tokens.kept.link)
+        view, tokens = self.endpoint_view, self._tokens
+        if tokens is not None:
+            probe.on_change.append(tokens.kept.link)
         if self._pushdown is not None:
             probe.on_change.append(self._pushdown.link)
         probe.on_standstill.append(streams.reflectors.doubt)
         streams.on_evicted.append(lambda stream: journal.send(*deletion_records([stream])))
         streams.on_ended.append(lambda gone: journal.send(*gone))
-        streams.beside += (lambda: self._documents.size, opened.size)
+        streams.beside += (
+            lambda: self._documents.size,
+            lambda: self._schemas.size,
+            opened.size,
+            lambda: streams.floor.states.size + streams.of_node.size + streams.askings.size,
+        )
+        if view is not None:
+            streams.beside.append(lambda: view.size)
+        if tokens is not None:
+            streams.beside.append(lambda: tokens.kept.size)
         streams.on_start.append(lambda stream: self._schemas.started(stream.scope.resource))
         streams.on_start.append(
             lambda stream: self._document_refresh.started(stream.scope.resource)

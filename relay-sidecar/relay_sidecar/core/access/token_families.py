@@ -27,6 +27,9 @@ from relay_sidecar.core.access.authorizer import Attributes
 MAX_FAMILIES: Final = 1024
 # What kube-proxy, CoreDNS or a controller reads is less than ten.
 MAX_ATTRIBUTES: Final = 32
+# Bytes of a family, and of what it asked for once (sys.getsizeof, rounded).
+FAMILY_BYTES: Final = 1000
+ATTRIBUTES_BYTES: Final = 800
 # Of tokens whose claims are looked at for each request.
 _CACHED: Final = 256
 
@@ -74,6 +77,14 @@ class TokenFamilies:
     def __init__(self) -> None:
         self._families: OrderedDict[TokenFamily, _Members] = OrderedDict()
         self._unkept: set[TokenFamily] = set()
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        members = self._families.values()
+        attributes = sum(len(it.attributes) for it in members)
+        tokens = sum(len(it.newest) for it in members)
+        return tokens + FAMILY_BYTES * len(members) + ATTRIBUTES_BYTES * attributes
 
     def restore(self, kept: Mapping[bytes, bytes]) -> None:
         """What `take_unkept` gave in an earlier life."""

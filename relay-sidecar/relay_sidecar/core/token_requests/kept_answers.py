@@ -41,6 +41,8 @@ from relay_sidecar.core.token_requests.token_request import (
 
 # A pod asks for a token or two, and a node has 110 pods. The one asked for longest ago goes.
 MAX_ANSWERS: Final = 1024
+# Bytes of an answer besides its body: its key, names and times (sys.getsizeof, rounded).
+OVERHEAD: Final = 1000
 # That an answer is still asked for is written so often in the course of `retain`: flash wears out.
 KEEPS_PER_RETAIN: Final = 48
 # Upstream's answers after which the former one must not be used any more.
@@ -127,6 +129,11 @@ class KeptAnswers:
 
     def __len__(self) -> int:
         return len(self._kept)
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return sum(len(it.answer.body) + OVERHEAD for it in self._kept.values())
 
     def __iter__(self) -> Iterator[TokenRequestKey]:
         return iter(tuple(self._kept))

@@ -10,6 +10,9 @@ JSON: Final = "application/json"
 # What distinguishes variants of one media type (k8s.io/apiserver, endpoints/handlers/negotiation).
 PARAMETERS: Final = ("g", "v", "as")
 
+# Bytes of a document besides its own: its names and times (sys.getsizeof, rounded).
+OVERHEAD: Final = 600
+
 
 class CachedDocument(Struct, frozen=True):
     """`etag` as upstream quotes it, "" without; unix seconds: `since` then upstream has sent these

@@ -26,6 +26,7 @@ from relay_sidecar.journal.records import Blob
 from relay_sidecar.upstream.documents import forms
 from relay_sidecar.upstream.documents.cached_document import JSON as JSON
 from relay_sidecar.upstream.documents.cached_document import (
+    OVERHEAD,
     PARAMETERS,
     gzipped_of,
     media_of,
@@ -42,8 +43,8 @@ ROOTS = ("/api", "/apis")
 TEXT = "text/plain"
 # Bytes from which on packing is not the event loop's business.
 LARGE = 64 * 1024
-# Bytes of a document besides its own: its names and times (sys.getsizeof, rounded).
-OVERHEAD = 600
+# Bytes of a resource that a document names, as it is read (sys.getsizeof, rounded).
+NAMED_BYTES = 300
 
 _DOCUMENT = re.compile(r"/version|/apis?(/[^/]+){0,2}|/openapi/v2|/openapi/v3(/.+)?")
 _NO_DOCUMENT = re.compile(r"/api/[^/]+/.*")
@@ -51,6 +52,10 @@ _OPENAPI_PROTOBUF = re.compile(
     r"application/com\.github\.proto-openapi\.spec\.v[23]\.v1\.0\+protobuf"
 )
 
+
+NO_LIMIT = 1 << 62
+# As the flag that sets the limit is called in the log.
+LIMIT_FLAG = "--memory-budget"
 
 # Clients may ask for group versions that there are not; a cluster has some dozens.
 MAX_VERSIONS = 1000
@@ -67,10 +72,13 @@ class _ResourceList(Struct):
 
 
 class DocumentCache:
-    """`saved` is the journal's `SPACE`."""
+    """`saved` is the journal's `SPACE`; `limit`: bytes that OpenAPI's documents take at most."""
 
-    def __init__(self, journal: Journal, saved: Mapping[bytes, bytes]) -> None:
+    def __init__(
+        self, journal: Journal, saved: Mapping[bytes, bytes], *, limit: int = NO_LIMIT
+    ) -> None:
         self._journal = journal
+        self._limit = limit
         # By path, then by variant.
         self._stored: dict[str, dict[str, CachedDocument]] = {}
         # What follows from what is stored, by the root of discovery; until that changes.
@@ -84,9 +92,14 @@ class DocumentCache:
 
     @property
     def size(self) -> int:
-        """Bytes, of what upstream sent."""
+        """Bytes: what upstream sent, and what follows from it."""
         stored = (one for variants in self._stored.values() for one in variants.values())
-        return sum(len(one.gzipped) + OVERHEAD for one in stored)
+        named = sum(map(len, self._resources.values()))
+        return (
+            sum(map(_size, stored))
+            + sum(it.size for it in self._derived.values())
+            + named * NAMED_BYTES
+        )
 
     @staticmethod
     def is_kept(path: str) -> bool:
@@ -204,10 +217,36 @@ class DocumentCache:
             outdated = [name for name, one in variants.items() if one.etag != document.etag]
             for name in outdated:
                 del variants[name]
+        evicted = self._evicted()
+        written = [] if (path, variant) in evicted else [_record(path, variant, document)]
         await self._journal.commit(
-            _record(path, variant, document), *(_record(path, name, None) for name in outdated)
+            *written,
+            *(_record(path, name, None) for name in outdated),
+            *(_record(*place, None) for place in evicted),
         )
         return True
+
+    def _evicted(self) -> list[tuple[str, str]]:
+        """Documents of OpenAPI for which there is no room, by path and variant: those that upstream
+        confirmed longest ago. Clients work without them; without discovery they do not."""
+        found = [
+            (document.confirmed_at, path, variant, _size(document))
+            for path, variants in self._stored.items()
+            if path.startswith("/openapi/")
+            for variant, document in variants.items()
+        ]
+        used, gone = sum(size for *_, size in found), list[tuple[str, str]]()
+        for _, path, variant, size in sorted(found):
+            if used <= self._limit:
+                break
+            used -= size
+            gone.append((path, variant))
+            self._stored[path].pop(variant)
+            if not self._stored[path]:
+                del self._stored[path]
+        if gone and sparing.allows("limit", LIMIT_FLAG):
+            logger.warning("a limit is reached", extra=fields(limit=LIMIT_FLAG))
+        return gone
 
     async def drop_unnamed(self, root: str, *, before: float) -> None:
         """What was known of group versions before that wall time, when discovery below `root` was
@@ -250,6 +289,10 @@ class DocumentCache:
             }
             known = self._derived[root] = forms.derived(root, document, lists)
         return known
+
+
+def _size(document: CachedDocument) -> int:
+    return len(document.gzipped) + OVERHEAD
 
 
 def _resources(document: CachedDocument) -> dict[str, _Resource]:

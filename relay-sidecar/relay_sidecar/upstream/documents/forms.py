@@ -25,6 +25,7 @@ from edge_sidecars.apimachinery.objects import Malformed
 from edge_sidecars.runtime.log import fields, logger, sparing
 from relay_sidecar.upstream.documents.cached_document import (
     JSON,
+    OVERHEAD,
     CachedDocument,
     gzipped_of,
     variant_of,
@@ -38,6 +39,11 @@ class Derived(Struct, frozen=True):
 
     aggregated: CachedDocument
     parts: dict[str, CachedDocument]
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return sum(len(it.gzipped) + OVERHEAD for it in (self.aggregated, *self.parts.values()))
 
 
 def is_aggregated(document: CachedDocument) -> bool:

@@ -33,6 +33,8 @@ POLL_INTERVAL = 30.0
 INDEX = "/openapi/v3"
 # Bytes on the wire for asking whether one document has changed; the index has no ETag.
 REVALIDATION = 700
+# Bytes of a schema besides the names of its fields: its digest, name and set (sys.getsizeof).
+SCHEMA_BYTES = 400
 
 Changed = Callable[[frozenset[ResourceName]], Awaitable[None]]
 
@@ -42,6 +44,12 @@ class KnownSchemas(Struct, frozen=True):
 
     edition: str
     schemas: dict[str, PublishedSchema]
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        fields = sum(len(field) for it in self.schemas.values() for field in it.fields)
+        return SCHEMA_BYTES * (1 + len(self.schemas)) + fields
 
 
 class Schemas:
@@ -73,6 +81,11 @@ class Schemas:
         # Group versions of custom resources of which there is, or was, a stream.
         self._followed: set[str] = set()
         self._woken = asyncio.Event()
+
+    @property
+    def size(self) -> int:
+        """Bytes, of all that is known."""
+        return sum(it.size for it in self._known.values())
 
     async def published(self, resource: ResourceName) -> frozenset[str] | None:
         """The fields by which a custom resource can be selected besides name and namespace; None

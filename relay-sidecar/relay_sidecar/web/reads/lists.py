@@ -6,6 +6,7 @@ version 0 and NotOlderThan come from a stream.
 """
 
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 from edge_sidecars.apimachinery.request.request_info import ListOptions
@@ -62,6 +63,10 @@ class Lists:
             answer = await self._newest(listing)
             if answer is not None:
                 return answer
+        elif self._is_one_question(listing):
+            answer = await self._from_upstream.answer(replace(listing, is_of_now=True))
+            if answer is not None:
+                return answer
         if options.continue_token:
             raise Refused(expired_continue())
         if not takes_whole(wanted):
@@ -102,6 +107,13 @@ class Lists:
         if options.continue_token or not is_made_here(listing.wanted):
             return True
         return options.resource_version is None and not self._freshness.settings.reads_cache
+
+    def _is_one_question(self, listing: ClientList) -> bool:
+        """At any version, by selectors that no client named lately: upstream's answer is kept, and
+        no stream is opened for it."""
+        if listing.options.resource_version not in (0, None):
+            return False
+        return self._streams.is_one_question(listing.scope, now=self._freshness.now())
 
     async def _from_stream(self, listing: ClientList) -> web.StreamResponse:
         scope, asked = listing.scope, listing.options.resource_version

@@ -56,16 +56,20 @@ MAX_BYTES = 32 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ClientList:
-    """A client's LIST."""
+    """A client's LIST; `is_of_now`: upstream is asked for all objects as they are now, whatever
+    version or limit the client named."""
 
     request: web.BaseRequest
     scope: ListScope
     options: ListOptions
     wanted: Representation
+    is_of_now: bool = False
 
     @property
     def target(self) -> str | None:
         """What upstream is asked for instead: all shards, so that its answer is learned from."""
+        if self.is_of_now:
+            return whole_target(self.scope)
         if self.options.shards.is_everything:
             return None
         return upstream_target(self.request.raw_path, tells_shards=False)
@@ -73,7 +77,8 @@ class ClientList:
     @property
     def is_latest(self) -> bool:
         """Pages, and lists from a version, are not of now."""
-        return self.options.resource_version is None and not self.options.continue_token
+        is_any = self.options.resource_version is not None or self.options.continue_token
+        return self.is_of_now or not is_any
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +111,8 @@ class UpstreamLists:
         was not enough; `is_stuck`: it would do where upstream fails, as it does its stream."""
         if not self._upstream.is_up:
             return None
+        if not listing.options.continue_token:
+            self._streams.askings.asked(listing.scope, now=self._freshness.now())
         before = self._before(listing.scope)
         has_cache = (
             (is_stuck or not is_last_resort)
@@ -182,7 +189,6 @@ class UpstreamLists:
         if form is Form.OTHER or (form is Form.TABLE and page is None):
             fresh.passed_on(scope.resource, answer.content, listing.wanted, is_list=True)
             # Of its stream, which asks for JSON, others are answered.
-            self._streams.askings.asked(scope, now=fresh.now())
             self._open(listing)
         if page is None:
             return
@@ -192,8 +198,6 @@ class UpstreamLists:
             self._streams.reflectors.stands_at(scope.resource, page.version)
         fresh.handed_out(scope.resource, page.version, scope)
         whole = self._pages.joined(scope, form, listing.options.continue_token, page)
-        if not listing.options.continue_token:
-            self._streams.askings.asked(scope, now=fresh.now())
         if whole is None:
             self._open(listing)
             return
@@ -220,8 +224,8 @@ class UpstreamLists:
         if self._streams.askings.are_worth_a_stream(scope):
             self._streams.open(scope, now=now)
         elif not self._streams.covering(scope):
-            target = f"{scope.path}?{urlencode(scope.params)}"
             learn = partial(self._learn_whole, scope, self._freshness.clock())
+            target = whole_target(scope)
             self._freshness.whole.want(scope.resource, scope, listing.request, target, learn)
 
     async def _learn_whole(
@@ -245,6 +249,11 @@ class UpstreamLists:
             if whole.unreadable:
                 resource = str(scope.resource)
                 self._streams.counters.unreadable_came(resource, "item", whole.unreadable)
+
+
+def whole_target(scope: ListScope) -> str:
+    """Of all objects of it, as they are now."""
+    return f"{scope.path}?{urlencode(scope.params)}"
 
 
 async def _beside(

@@ -51,6 +51,22 @@ class Life:
         await self.tokens.answered(request(pod), ANSWER, status=201, is_this_node=True)
 
 
+def test_l3_what_is_kept_of_tokens_is_counted(tmp_path: Path) -> None:
+    directory, key = tmp_path / "data", tmp_path / "key"
+    key.write_bytes(os.urandom(32))
+    key.chmod(0o600)
+
+    async def run(journal: Journal, saved: Saved) -> None:
+        life = Life(journal, saved, key=key, directory=directory)
+        assert life.tokens.size == 0
+        for number in range(10):
+            await life.keep(f"pod-{number}")
+        # The answer, and once more as it is persisted.
+        assert life.tokens.size >= 10 * 2 * len(ANSWER.body)
+
+    play(directory, run)
+
+
 def test_what_an_earlier_life_kept_outlasts_a_disk_that_was_full(tmp_path: Path) -> None:
     directory, key = tmp_path / "data", tmp_path / "key"
     key.write_bytes(os.urandom(32))

@@ -19,6 +19,7 @@ from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from edge_sidecars.walstore.files import DirectoryInUse
+from relay_sidecar.core import node_scopes
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import (
     Blob,
@@ -34,8 +35,10 @@ from relay_sidecar.journal.records import (
     StreamTouched,
 )
 from relay_sidecar.journal.rows import Room
+from relay_sidecar.journal.tables import scope_text
 from tests.examples import examples
 from tests.unit.relay.journal.journal_history import (
+    PODS,
     cursors,
     listed,
     load,
@@ -105,6 +108,22 @@ def test_l3_a_small_stream_has_room_where_a_big_one_that_was_read_as_long_ago_ha
     sizes = {"small": 1, "big": 50, "middle": 5}
     committed(tmp_path, *(big(name, used_at=1.0, count=n) for name, n in sizes.items()))
     assert asyncio.run(names_of(tmp_path, Room(streams=10 * BIG))) == ["middle", "small"]
+
+
+def test_l5_what_the_node_asked_for_is_read_first_though_others_were_read_later(
+    tmp_path: Path,
+) -> None:
+    """By its own scope, or in a wider stream."""
+    sizes = {"node": 10, "wide": 10, "later": 10, "last": 10}
+    of_node = (scope("node"), ListScope(PODS.resource, "wide", LabelSelector.parse("x=1")))
+    marks = [
+        Blob(node_scopes.SPACE, scope_text(it).encode(), b"", resource=it.resource)
+        for it in of_node
+    ]
+    streams = (big(name, used_at=at, count=n) for at, (name, n) in enumerate(sizes.items()))
+    committed(tmp_path, *marks, *streams)
+    room = Room(streams=25 * BIG)
+    assert asyncio.run(names_of(tmp_path, room)) == ["node", "wide"]
 
 
 def pieces(stream: ListScope, cursor: int, size: int = 7) -> Iterator[ListChunk]:

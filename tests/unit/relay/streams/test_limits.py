@@ -11,6 +11,7 @@ from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.apimachinery.watch_events import EventType
 from relay_sidecar.core.min_resource_version import MinResourceVersion
+from relay_sidecar.streams.fanout import StreamView
 from relay_sidecar.streams.reflector_control import NoReflectors
 from relay_sidecar.streams.seen_objects import OVERHEAD
 from relay_sidecar.streams.stream import Stream
@@ -223,6 +224,24 @@ def test_what_is_kept_beside_objects_counts_and_what_is_put_together_goes_first(
     streams.passing.clear()
     with pytest.raises(NoRoom, match="--memory-budget"):
         listed(streams, 2, now=2 * IDLE)
+
+
+def test_l3_encoded_lists_count_and_go_before_all_else() -> None:
+    """What was projected for who asks for metadata only is a copy."""
+    streams = made(budget=10 * (STREAM_BYTES + SIZE))
+    name = b'{"kind":"ConfigMap","metadata":{"name":"cm","annotations":{"a":"%s"}}}'
+    page = Page("ConfigMapList", "v1", 2, "", [Item(("n", "cm"), 2, name % (b"x" * SIZE))])
+    read = [listed(streams, number) for number in range(6)]
+    for stream in read:
+        stream.replace(page, gone=expired())
+        before = streams.size
+        stream.body(StreamView(metadata="v1"))
+        assert streams.size - before > SIZE
+
+    streams.beside.append(lambda: 4 * STREAM_BYTES)
+    streams.keep_within(now=0.0)
+    assert [stream.bodies_size for stream in read] == [0] * 6
+    assert streams.evicted == 0
 
 
 def test_windows_are_given_up_before_a_stream_that_grows_ends() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
@@ -373,3 +374,32 @@ def test_large_documents_are_packed() -> None:
         assert len(document.gzipped) < len(body) / 5
 
     with_documents(None, run)
+
+
+def test_l3_documents_of_openapi_have_a_limit_and_those_of_discovery_have_none(
+    tmp_path: Path,
+) -> None:
+    """In memory and on disk: those that upstream confirmed longest ago go first."""
+    count, size = 10, 20_000
+
+    def openapi(number: int) -> str:
+        return f"/openapi/v3/apis/g{number}.example.com/v1"
+
+    async def run(journal: Journal, saved: Saved) -> None:
+        cache = DocumentCache(journal, saved.kept.get(SPACE, {}), limit=4 * size)
+        for number in range(count):
+            schema = dumped({"random": os.urandom(size // 2).hex()})
+            await cache.remember(openapi(number), 200, answer("application/json"), schema)
+            assert cache.size < 5 * size
+        group = dumped({"kind": "APIResourceList", "resources": [], "x": os.urandom(size).hex()})
+        await cache.remember("/apis/g/v1", 200, answer("application/json"), group)
+        huge = dumped({"random": os.urandom(4 * size).hex()})
+        await cache.remember("/openapi/v2", 200, answer("application/json"), huge)
+
+    async def check(journal: Journal, saved: Saved) -> None:
+        cache = DocumentCache(journal, saved.kept.get(SPACE, {}))
+        assert cache.recall("/apis/g/v1", "") is not None
+        assert cache.recall("/openapi/v2", "") is None
+
+    play(tmp_path, run)
+    play(tmp_path, check)
