@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from edge_sidecars.runtime.cli.values import BadInput
-from relay_sidecar.config.preload import Preload, parse_preload
+from relay_sidecar.config.preload import Preload, parse_preload, parse_resource
 
 # A declaration; None: of nothing at all.
 PoolResource = Preload | None
@@ -23,14 +23,13 @@ MAX_RESOURCES: Final = 16
 _REFUSED: Final = frozenset(
     {
         *((it, "") for it in ("secrets", "configmaps", "serviceaccounts", "nodes", "pods")),
-        ("leases", "coordination.k8s.io"),
         ("poolmembers", "pool.edge-sidecars.io"),
     }
 )
 _REFUSED_GROUPS: Final = frozenset(
     {
         *("authentication.k8s.io", "authorization.k8s.io", "rbac.authorization.k8s.io"),
-        *("admissionregistration.k8s.io", "certificates.k8s.io"),
+        *("admissionregistration.k8s.io", "certificates.k8s.io", "coordination.k8s.io"),
     }
 )
 
@@ -39,7 +38,7 @@ def parse_pool_resource(text: str) -> PoolResource:
     """Raises `BadInput`."""
     if text == NONE:
         return None
-    found = parse_preload(text)
+    found = parse_resource(text)
     if (found.plural, found.group) in _REFUSED or found.group in _REFUSED_GROUPS:
         raise BadInput(
             f"{text!r:.120} is never taken from a neighbour: name what is the same for all nodes "

@@ -13,6 +13,7 @@ from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from edge_sidecars.apimachinery.selection.selector import BadSelector
 from edge_sidecars.runtime.cli.values import BadInput
+from relay_sidecar.core.never_kept import is_keepable
 
 # RFC 1123: a resource is a label, a group a subdomain, a namespace a label.
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
@@ -39,7 +40,18 @@ class Preload:
 
 
 def parse_preload(text: str) -> Preload:
-    """Raises `BadInput`."""
+    """Raises `BadInput`, also for what is never kept."""
+    found = parse_resource(text)
+    if not is_keepable(found.plural, found.group):
+        raise BadInput(
+            f"{text!r:.120} is never kept, since clients go wrong by old Leases, reviews and "
+            "signing requests: name another resource"
+        )
+    return found
+
+
+def parse_resource(text: str) -> Preload:
+    """Any resource. Raises `BadInput`."""
     name, _, query = text.partition("?")
     plural, _, rest = name.partition(".")
     version: str | None = None

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from edge_sidecars.apimachinery.objects import Page
 from edge_sidecars.apimachinery.scope import ListScope
+from relay_sidecar.core.never_kept import may_be_kept
 from relay_sidecar.journal.records import (
     Blob,
     ListReplaced,
@@ -84,9 +85,14 @@ def everything(streams: Streams) -> Iterator[Record]:
 
 def restore(streams: Streams, saved: Saved, *, now: float, wall: float) -> list[Record]:
     """The streams and objects as the last run left them; times of use become monotonic ones.
-    Returns what the disk is to lose, since there is no room for it."""
+    Returns what the disk is to lose: there is no room for it, or an earlier release kept what is
+    never kept."""
     kept, unreadable = saved.kept.get(SPACE, {}), saved.kept.get(UNREADABLE, {})
+    surplus: list[Record] = []
     for one in saved.streams:
+        if not may_be_kept(one.scope.resource):
+            surplus += (StreamDeleted(one.scope), Blob(SPACE, _key(one.scope), None))
+            continue
         lost = int(unreadable.get(_key(one.scope), b"0"))
         page = Page(one.kind, one.api_version, one.cursor, "", one.items)
         used_at = now - max(wall - one.used_at, 0.0)
@@ -101,8 +107,10 @@ def restore(streams: Streams, saved: Saved, *, now: float, wall: float) -> list[
             confirmed_at=max(one.confirmed_at, equal.at),
             now=used_at,
         )
-    surplus: list[Record] = []
     for seen in saved.seen:
+        if not may_be_kept(seen.resource):
+            surplus.append(ObjectEvicted(seen.resource, seen.item.key, seen.is_of_node))
+            continue
         records = streams.seen.remember(
             seen.resource, seen.item, at=seen.at, is_of_node=seen.is_of_node
         )

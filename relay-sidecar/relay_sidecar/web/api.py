@@ -14,7 +14,6 @@ from multidict import MultiMapping
 from edge_sidecars.apimachinery.request.accept import accept_header
 from edge_sidecars.apimachinery.request.list_options import shard_selector
 from edge_sidecars.apimachinery.request.request_info import ListOptions, RequestInfo, representation
-from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.selection.shards import EVERYTHING, ShardSelector
 from edge_sidecars.apimachinery.status import (
     Refused,
@@ -28,6 +27,8 @@ from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER, Access
 from relay_sidecar.core.endpoint_view.view_version import FIRST_OF_VIEW
 from relay_sidecar.core.link import SERVER
+from relay_sidecar.core.never_kept import NEVER_KEPT as NEVER_KEPT
+from relay_sidecar.core.never_kept import may_be_kept
 from relay_sidecar.upstream.documents.documents import DocumentCache
 from relay_sidecar.upstream.messages import ClientRequest
 from relay_sidecar.upstream.proxy import IS_PASSED_ON
@@ -40,18 +41,6 @@ from relay_sidecar.web.upstream import Upstream
 if TYPE_CHECKING:
     from relay_sidecar.web.token_requests import TokenRequests
 
-# A cached Lease breaks any elector; the others are questions about the caller. Of certificates only
-# the signing requests: from an answer to one kubelet concludes that the API server is there, and
-# then ends when its certificate has (pkg/kubelet/certificate/transport.go). What else the group has
-# it follows for as long as it runs: trust bundles, and the certificates of its pods.
-NEVER_KEPT: Final = frozenset(
-    {
-        "coordination.k8s.io",
-        "authentication.k8s.io",
-        "authorization.k8s.io",
-        "certificatesigningrequests.certificates.k8s.io",
-    }
-)
 SELECTORS: Final = ("labelSelector", "fieldSelector")
 # Characters; what is made of a megabyte, twenty of them, would stay for as long as a watch is open.
 LONGEST_SELECTORS: Final = 8192
@@ -209,12 +198,6 @@ def shards_of(info: RequestInfo) -> ShardSelector:
     if info.method == "GET" and info.verb in ("list", "watch") and not info.subresource:
         return shard_selector(info.query)
     return EVERYTHING
-
-
-def may_be_kept(resource: ResourceName) -> bool:
-    """Whether anything of it may be."""
-    group = resource.group
-    return group not in NEVER_KEPT and f"{resource.plural}.{group}" not in NEVER_KEPT
 
 
 def changes_object(info: RequestInfo) -> bool:

@@ -340,6 +340,8 @@ def test_preloads_are_spelt_like_kubectls_resources_with_the_api_servers_query(
         (["--allowed-host", "h:1"], "--allowed-host 'h:1'", "without a port"),
         (["--preload", "Pods"], "--preload 'Pods'", "deployments.apps"),
         (["--preload", "pods/status"], "'pods/status'", "deployments.apps"),
+        (["--preload", "leases.coordination.k8s.io"], "'leases.c", "name another resource"),
+        (["--preload", "leasecandidates.v1beta1.coordination.k8s.io"], "never kept", "another"),
         (["--preload", "a..b"], "'a..b'", "deployments.apps"),
         (["--preload", "pods?limit=1"], "'limit'", "labelSelector, fieldSelector"),
         (["--preload", "pods?labelSelector=a=b=c"], "'pods?labelSelector=a=b=c'", "found '='"),

@@ -40,6 +40,7 @@ def test_any_resource_that_is_the_same_for_all_members_may_be_shared() -> None:
         "pods?fieldSelector=spec.nodeName=n1",
         "leases.coordination.k8s.io",
         "leases.v1.coordination.k8s.io",
+        "leasecandidates.coordination.k8s.io",
         "poolmembers.pool.edge-sidecars.io",
         "tokenreviews.authentication.k8s.io",
         "subjectaccessreviews.authorization.k8s.io",
