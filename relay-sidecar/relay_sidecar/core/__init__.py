@@ -10,6 +10,8 @@ pool_sources          what the pool-sidecar said, and for how long that holds
 min_resource_version  the lowest resourceVersion of an answer: reads are monotonic
 unknown_changes       objects that a write has changed, whose new state no answer has shown
 listed_states         at which version upstream held what a part of a stream holds
+node_scopes           what the node itself listed or watched: it is evicted last
+never_kept            of which resources nothing is ever kept
 pieces                bytes of a long body in the pieces that it is made of
 sealed_form           which bytes are a key of --keep-secrets, what a sealed row is bound to
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from edge_sidecars.apimachinery.objects import Event, Item, Key, Malformed, Page, kind_of
+from edge_sidecars.apimachinery.resources import known_fields
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.status import Status
 from edge_sidecars.apimachinery.store import Collection, ObjectChange, fingerprint_of
@@ -77,6 +78,8 @@ class Stream:
         self.successor_turns = 0
         # The kind of an object, as discovery names it.
         self.named_kind: Callable[[], str] = str
+        # Of objects that were here.
+        self._former_kind = ""
         # Called with each version before watchers see it, and whose it is: an object's or this
         # stream's own.
         self.on_shown: Callable[[int, Item | ListScope], None] | None = None
@@ -96,8 +99,17 @@ class Stream:
     @property
     def kind(self) -> str:
         """Of one object. By convention a list's kind is that with "List" behind, but a CRD may name
-        any other: only where there is no object and no discovery is it gone by."""
-        return self.collection.kind or self.named_kind() or self.list_kind.removesuffix("List")
+        any other: only where there was no object and is no discovery is it gone by."""
+        return self._known_kind or self.list_kind.removesuffix("List")
+
+    @property
+    def is_kind_known(self) -> bool:
+        """`kind` is no guess; the convention holds for all that is built in."""
+        return bool(self._known_kind) or known_fields(self.scope.resource) is not None
+
+    @property
+    def _known_kind(self) -> str:
+        return self.collection.kind or self.named_kind() or self._former_kind
 
     @property
     def watchers(self) -> int:
@@ -217,6 +229,7 @@ class Stream:
         self._order = self._sorted = None
         self._bodies.clear()
         kind = _kind_of(page)
+        self._former_kind = kind or self.collection.kind or self._former_kind
         self.collection.replace(page.items, page.version, kind=kind, api_version=page.api_version)
         self.refusal = None
         self._expected, self._equal = None, (0, 0)
@@ -240,7 +253,8 @@ class Stream:
             # A client that has seen a version sees nothing older from another stream.
             if self.on_shown is not None and any(feed.has_listeners for feed in feeds):
                 self.on_shown(cursor, self.scope)
-            for feed in feeds:
+            # Clients take no bookmark of another kind than their objects'.
+            for feed in feeds if self.is_kind_known else ():
                 feed.bookmark(cursor, self.kind, self.api_version)
         self._come_up()
         self._tell()

@@ -9,7 +9,7 @@ state is, it finds in everything that the relay has seen. Knows no HTTP.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -87,6 +87,8 @@ class Streams:
         self.seen = SeenObjects(limits.memory_budget)
         # The kind of a resource's objects, "" where that is unknown.
         self.kind_of: Callable[[ResourceName], str] = lambda _: ""
+        # Asks upstream for the kind; returns when it is known, or after a while.
+        self.learn_kind: Callable[[ResourceName], Awaitable[None]] = _learn_nothing
         # Whether neighbours of a pool have one stream of it for all.
         self.is_shared: Callable[[ListScope], bool] = lambda _: False
         # Bytes of what is kept beside objects, and is to be within the same budget.
@@ -520,6 +522,10 @@ class Streams:
         """The newest stream that covers `scope` and does not have the object."""
         found = (stream for stream in self.covering(scope) if stream.is_whole)
         return next((stream for stream in found if key not in stream.collection.objects), None)
+
+
+async def _learn_nothing(resource: ResourceName) -> None:
+    """Where there is no discovery."""
 
 
 def _say_reached(limit: str) -> None:

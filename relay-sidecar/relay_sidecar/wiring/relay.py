@@ -121,6 +121,7 @@ class Relay:
             streams,
             interval=max(DOCUMENT_INTERVALS * config.probe_interval, DOCUMENTS_INTERVAL),
         )
+        streams.learn_kind = self._document_refresh.learn_kind
         self._schemas = Schemas(
             self._documents,
             document_source,

@@ -14,7 +14,7 @@ from edge_sidecars.apimachinery.resources import ResourceName, known_fields
 from edge_sidecars.kubeapi import Unreachable
 from relay_sidecar.config.preload import Preload
 from relay_sidecar.streams.streams import NoRoom, Streams
-from relay_sidecar.upstream.documents.document_source import DocumentSource, prefetch
+from relay_sidecar.upstream.documents.document_source import DocumentSource, prefetch, refresh
 from relay_sidecar.upstream.documents.documents import JSON, DocumentCache
 
 # Seconds between two looks at which version of a group upstream prefers.
@@ -29,6 +29,9 @@ DOCUMENTS_INTERVAL = 300.0
 PACE = 1.0
 # Seconds for which discovery is recent enough where the link was away for a moment.
 RECENT = 30.0
+# Seconds for which a watch waits to learn the kind of its objects, and for which it is not asked
+# for again where discovery does not name it.
+KIND_WAIT = 1.0
 # Of the pace, where discovery goes on not to name what is kept.
 MAX_DOUBLINGS = 10
 
@@ -84,6 +87,10 @@ class DocumentRefresh:
         # Of streams that have just begun, and whose resource discovery does not name.
         self._unnamed: set[ResourceName] = set()
         self._asked_at = -math.inf
+        # Of single group versions: what asks for them now, and when they were asked for a moment
+        # ago.
+        self._learning: dict[str, asyncio.Task[None]] = {}
+        self._learned_at: dict[str, float] = {}
 
     def link(self, is_up: bool) -> None:
         """The link went or came back."""
@@ -99,6 +106,28 @@ class DocumentRefresh:
         if not self._documents.names(resource):
             self._unnamed.add(resource)
             self._woken.set()
+
+    async def learn_kind(self, resource: ResourceName) -> None:
+        """As `Streams.learn_kind`; of a resource of which there is no object."""
+        path, now = resource.api_path, time.monotonic()
+        if self._documents.names(resource):
+            return
+        if path not in self._learning and now - self._learned_at.get(path, -math.inf) >= KIND_WAIT:
+            self._learning[path] = asyncio.create_task(self._learn(path))
+        if path in self._learning:
+            await asyncio.wait([self._learning[path]], timeout=KIND_WAIT)
+
+    async def _learn(self, path: str) -> None:
+        try:
+            with suppress(Unreachable):
+                await refresh(self._documents, self._upstream, path)
+        finally:
+            del self._learning[path]
+            self._learned_at = {
+                it: at
+                for it, at in {**self._learned_at, path: time.monotonic()}.items()
+                if time.monotonic() - at < KIND_WAIT
+            }
 
     def lost_history(self) -> None:
         """Upstream was restored from a backup: what it serves may be less than before."""

@@ -102,6 +102,8 @@ class Watches:
             stream = await self._found(read, scope, options, since)
             see = partial(view_of, scope=scope, wanted=wanted, shards=options.shards)
             if stream is not None:
+                if options.allow_bookmarks and not stream.is_kind_known and self._upstream.is_up:
+                    await self._streams.learn_kind(scope.resource)
                 session = WatchSession(request, stream, scope, see, options, self._freshness)
                 return await self._run(session, options, permit, since)
         finally:

@@ -16,6 +16,15 @@ LISTS: list[Parameters] = [
     {"labelSelector": "x!=1"},
     {"fieldSelector": "metadata.name=marker"},
 ]
+WATCHES: list[Parameters] = [
+    {"resourceVersion": "0"},
+    {
+        "sendInitialEvents": "true",
+        "resourceVersionMatch": "NotOlderThan",
+        "allowWatchBookmarks": "true",
+    },
+]
+ANY_VERSION: list[Parameters] = [{}, {"resourceVersion": "0"}]
 JSON = "application/json"
 META = "g=meta.k8s.io;v=v1,application/json"
 FORMS = {
@@ -37,20 +46,13 @@ def test_r6_a_lease_is_never_kept_in_whichever_way_it_was_read_or_written(
         lease = {"metadata": {"name": "marker"}, "spec": {"holderIdentity": holder}}
         caller.post(leases, lease).expect(201)
         for accept in (*FORMS["get"], BOTH):
-            for query in ({}, {"resourceVersion": "0"}):
+            for query in ANY_VERSION:
                 assert caller.get(one, query, accept=accept).status == 200
         for accept in (*FORMS["list"], BOTH):
             for query in LISTS:
                 assert caller.get(leases, query, accept=accept).status == 200
                 assert caller.get(leases, query, accept=accept).status == 200
-        for query in (
-            {"resourceVersion": "0"},
-            {
-                "sendInitialEvents": "true",
-                "resourceVersionMatch": "NotOlderThan",
-                "allowWatchBookmarks": "true",
-            },
-        ):
+        for query in WATCHES:
             with caller.watch(leases, {**query, "timeoutSeconds": 60}) as watching:
                 watching.wait_for(
                     lambda it: "marker" in {each.name for each in it.events()}, what="the Lease"
@@ -66,7 +68,7 @@ def test_r6_a_lease_is_never_kept_in_whichever_way_it_was_read_or_written(
             assert caller.get(contents.path("configmaps")).names == ["kept"]
             for path, accepts in ((one, FORMS["get"]), (leases, FORMS["list"])):
                 for accept in accepts:
-                    for query in ({}, {"resourceVersion": "0"}):
+                    for query in ANY_VERSION:
                         answer = caller.get(path, query, accept=accept)
                         assert answer.status == 503, answer.body
                         assert holder not in answer.body.decode(errors="replace")
