@@ -28,6 +28,7 @@ from pool_sidecar.lan.tls import limit_buffers
 from pool_sidecar.member.announcing import announce
 from pool_sidecar.member.cloud import Cloud
 from pool_sidecar.member.directory import DirectoryFollower
+from pool_sidecar.member.hearing_file import keep_hearing, read_hearing
 from pool_sidecar.member.heartbeats import keep_lease
 from pool_sidecar.member.member import Member, server_of
 from pool_sidecar.member.probes import follow_elector, follow_kubelet, follow_link, local_client
@@ -103,6 +104,7 @@ async def _serve(config: MemberConfig, selector: GapSelector) -> None:
         server=server_of(credentials),
         proxy=lambda: credentials.proxy,
     )
+    read_hearing(config.data_dir, member.pool.peers)
     selector.on_gap = member.stood_still
     keep_waking(loop)
     async with AsyncExitStack() as stack:
@@ -145,6 +147,7 @@ async def _serve(config: MemberConfig, selector: GapSelector) -> None:
                 follow_link(member, status),
                 follow_kubelet(member, kubelet),
                 follow_peers(member),
+                keep_hearing(config.data_dir, member.pool.peers),
                 keep_lease(member, cloud),
                 announce(member, cloud),
             ]

@@ -196,6 +196,14 @@ class Announcements:
 
 def _verdicts(verdicts: Mapping[str, Standing], now: float) -> tuple[PeerVerdict, ...]:
     return tuple(
-        PeerVerdict(name, it.verdict, max(int(now - it.since), 0))
+        PeerVerdict(name, it.verdict, _seconds(now, it.since), _heard(now, it.heard_at))
         for name, it in sorted(verdicts.items())
     )
+
+
+def _seconds(now: float, since: float) -> int:
+    return max(int(now - since), 0)
+
+
+def _heard(now: float, at: float | None) -> int | None:
+    return None if at is None else _seconds(now, at)

@@ -5,11 +5,15 @@
     without an answer, wrong certificate --> DEGRADED      the host lives
     three rounds in a row without a sign --> SILENT
 
+A vote that a node is gone weighs more than an own verdict: SILENT is one only once the kernel has
+found nobody at the peer's address (`testimony`); until then it is told as DEGRADED.
+
 Guarantees: a peer of which too little is known has no verdict, which nobody counts. DEGRADED and
-SILENT are shown as NEVER_HEARD unless the peer was heard alive within a day over the very address
-and certificate that it has now, so that a closed port is not taken for a death. A gap in the own
-loop voids all verdicts. Where most peers turn silent at once, the trouble is here: what was shown
-stays for `TROUBLE_HOLD` seconds. Times are seconds of one clock, and come in.
+SILENT are shown as NEVER_HEARD unless the peer was heard alive within a day, by this process or one
+before it (`hearing`), over the very address and certificate that it has now, so that a closed port
+is not taken for a death. A gap in the own loop voids all verdicts. Where most peers turn silent at
+once, the trouble is here: what was shown stays for `TROUBLE_HOLD` seconds, or until most are heard
+again. Times are seconds of one clock, and come in.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,6 +21,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from pool_sidecar.core.hearing import Hearing, identity_of
 from pool_sidecar.core.lan_state import LanState
 from pool_sidecar.core.members import Peer
 from pool_sidecar.core.pool_member import Verdict
@@ -39,20 +44,24 @@ HEARD_VALID: Final = 24 * 3600.0
 
 
 class Sign(Enum):
-    """What is known of a peer that did not answer."""
+    """What is known of a peer that did not answer. UNPROVEN: there is no sign, but the kernel has
+    yet to find out whether its host is on the subnet."""
 
     HOST_LIVES = "host lives"
+    UNPROVEN = "unproven"
     NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
     """A verdict, and since when it has been so. `is_word`: the peer itself says so, of its kubelet,
-    and nothing else shows it."""
+    and nothing else shows it. `heard_at`: when a process before this one heard it; None where this
+    one has."""
 
     verdict: Verdict
     since: float
     is_word: bool = field(default=False, compare=False)
+    heard_at: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +79,12 @@ class _Record:
         self.peer = peer
         self.heard: Heard | None = None
         self.alive_at: float | None = None
+        # By a process before this one.
+        self.is_restored = False
         self.seen: Standing | None = None
         self._misses = 0
+        # Whether nobody is at its address, by the last round without a sign.
+        self._is_proven = False
         # What stays shown instead of SILENT, and since when this is no longer so.
         self.held: Standing | None = None
         self.held_until = 0.0
@@ -82,9 +95,10 @@ class _Record:
         if verdict is not Verdict.SILENT:
             self.held, self.held_until = None, 0.0
 
-    def missed(self, now: float) -> bool:
+    def missed(self, now: float, *, is_proven: bool) -> bool:
         """Whether it turned silent by this round."""
         self._misses += 1
+        self._is_proven = is_proven
         is_silent = self.seen is not None and self.seen.verdict is Verdict.SILENT
         if self._misses < SILENT_AFTER or is_silent:
             return False
@@ -95,6 +109,10 @@ class _Record:
     def void(self) -> None:
         self._misses, self.seen, self.heard = 0, None, None
         self.held, self.held_until = None, 0.0
+
+    @property
+    def is_there(self) -> bool:
+        return self.seen is not None and self.seen.verdict is not Verdict.SILENT
 
     def shown(self, now: float) -> Standing | None:
         seen = self.seen
@@ -108,7 +126,16 @@ class _Record:
             return seen
         if self.alive_at is None or now - self.alive_at > HEARD_VALID:
             return Standing(Verdict.NEVER_HEARD, seen.since, seen.is_word)
+        if self.is_restored:
+            return Standing(seen.verdict, seen.since, seen.is_word, self.alive_at)
         return seen
+
+    def testified(self, now: float) -> Standing | None:
+        """As a report has it."""
+        shown = self.shown(now)
+        if shown is None or shown.verdict is not Verdict.SILENT or self._is_proven:
+            return shown
+        return Standing(Verdict.DEGRADED, shown.since, shown.is_word, shown.heard_at)
 
     def _become(self, verdict: Verdict, now: float, *, is_word: bool = False) -> None:
         if self.seen is None or self.seen.verdict is not verdict:
@@ -121,6 +148,22 @@ class Peers:
     def __init__(self) -> None:
         self._records: dict[str, _Record] = {}
         self._trouble_until = 0.0
+        # Of peers that the directory has not named yet.
+        self._restored: dict[str, Hearing] = {}
+        # Grows when `hearing` has more to say than its age.
+        self.news = 0
+
+    def restore(self, heard: Mapping[str, Hearing]) -> None:
+        """What a process before this one had heard, before the directory is known."""
+        self._restored = dict(heard)
+
+    def hearing(self, now: float) -> dict[str, Hearing]:
+        """Whom this node has heard within `HEARD_VALID`, for the next process."""
+        found = dict(self._restored)
+        for name, record in self._records.items():
+            if record.alive_at is not None:
+                found[name] = Hearing(identity_of(record.peer), record.alive_at)
+        return {name: it for name, it in found.items() if now - it.at <= HEARD_VALID}
 
     def follow(self, peers: Mapping[str, Peer]) -> None:
         """The directory changed. A peer with another address or certificate was never heard."""
@@ -129,9 +172,18 @@ class Peers:
         for name, peer in peers.items():
             record = before.get(name)
             if record is None or record.peer.identity != peer.identity:
-                record = _Record(peer)
+                record = self._met(peer)
+            if record.peer.is_lost and not peer.is_lost:
+                self.news += 1
             record.peer = peer
             self._records[name] = record
+
+    def _met(self, peer: Peer) -> _Record:
+        """One that is new here, or has another identity."""
+        record, before = _Record(peer), self._restored.pop(peer.name, None)
+        if before is not None and before.identity == identity_of(peer):
+            record.alive_at, record.is_restored = before.at, True
+        return record
 
     def answered(self, name: str, state: LanState, now: float) -> None:
         """`state` is believed of its sender only: one of another name is a wrong certificate."""
@@ -143,9 +195,12 @@ class Peers:
             return
         record.heard = Heard(state, now)
         if state.is_kubelet_ok:
-            record.alive_at = now
+            is_known = record.seen is not None and record.seen.verdict is Verdict.ALIVE
+            self.news += not is_known
+            record.alive_at, record.is_restored = now, False
         verdict = Verdict.ALIVE if state.is_kubelet_ok else Verdict.DEGRADED
         record.judge(verdict, now, is_word=True)
+        self._judge_relief(now)
 
     def failed(self, name: str, sign: Sign, now: float) -> None:
         record = self._records.get(name)
@@ -155,7 +210,8 @@ class Peers:
             # It says nothing any more: what it said last is over.
             record.heard = None
             record.judge(Verdict.DEGRADED, now)
-        elif record.missed(now):
+            self._judge_relief(now)
+        elif record.missed(now, is_proven=sign is Sign.NONE):
             self._judge_trouble(now)
 
     def stood_still(self) -> None:
@@ -172,6 +228,11 @@ class Peers:
         """On the peers that are not ALIVE, and known."""
         shown = ((name, record.shown(now)) for name, record in sorted(self._records.items()))
         return {name: it for name, it in shown if it and it.verdict is not Verdict.ALIVE}
+
+    def testimony(self, now: float) -> dict[str, Standing]:
+        """The verdicts as a report has them."""
+        told = ((name, it.testified(now)) for name, it in sorted(self._records.items()))
+        return {name: it for name, it in told if it and it.verdict is not Verdict.ALIVE}
 
     def state(self, name: str, now: float, *, within: float = STATE_VALID) -> LanState | None:
         """The peer's own word, of the last so many seconds."""
@@ -198,3 +259,13 @@ class Peers:
             self._trouble_until = now + TROUBLE_HOLD
         for record in turned:
             record.held_until = record.held_until or self._trouble_until
+
+    def _judge_relief(self, now: float) -> None:
+        """A peer was heard. Where most are, the trouble is over, and who is silent now is so."""
+        if now >= self._trouble_until:
+            return
+        there = [it for it in self._records.values() if it.is_there]
+        if len(there) * 2 > len(self._records):
+            self._trouble_until = now
+            for record in self._records.values():
+                record.held_until = min(record.held_until, now)

@@ -89,26 +89,33 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PeerVerdict:
-    """`seconds`: for how long it has been so."""
+    """`seconds`: for how long it has been so; `heard`: how many ago the node was heard, where that
+    was before the member's start."""
 
     node: str
     verdict: Verdict
     seconds: int = 0
+    heard: int | None = None
 
     def __post_init__(self) -> None:
         _check(0 < len(self.node) <= MAX_NAME, "report.verdicts.node", f"1-{MAX_NAME} characters")
         _check(self.verdict is not Verdict.ALIVE, "report.verdicts.verdict", "not Alive")
-        _check(0 <= self.seconds <= MAX_NUMBER, "report.verdicts.seconds", "an int64 from 0")
+        for name, seconds in (("seconds", self.seconds), ("heardSeconds", self.heard or 0)):
+            _check(0 <= seconds <= MAX_NUMBER, f"report.verdicts.{name}", "an int64 from 0")
 
     def document(self) -> Json:
-        return {"node": self.node, "verdict": self.verdict.value, "seconds": self.seconds}
+        told: Json = {"node": self.node, "verdict": self.verdict.value, "seconds": self.seconds}
+        return told if self.heard is None else told | {"heardSeconds": self.heard}
 
     @classmethod
     def decode(cls, found: Any) -> Self:
         document = _object(found, "report.verdicts")
         verdict = _text(document, "verdict")
         _check(verdict in set(Verdict), "report.verdicts.verdict", "a known one")
-        return cls(_text(document, "node"), Verdict(verdict), _number(document, "seconds"))
+        has_heard = document.get("heardSeconds") is not None
+        heard = _number(document, "heardSeconds") if has_heard else None
+        seconds = _number(document, "seconds")
+        return cls(_text(document, "node"), Verdict(verdict), seconds, heard)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,22 +1,29 @@
 """What this node asks of its peers: their state every 2 s, and tunnels.
 
 Guarantees: a peer is believed by its pinned certificate alone; what it sends is bounded in bytes
-and seconds. A failure tells whether the peer's host lives: a kept connection that stays silent does
-not say so, a new one that was accepted or refused does.
+and seconds. A failure tells whether the peer's host lives. A connection on which nothing is
+answered is kept while the peer's kernel acknowledges what was sent and asked (`WATCH`), and is not
+dialled anew: a process that is frozen for minutes does not fill its backlog, and is not taken for a
+dead host. Where TCP has no sign, `host_signs` looks for others. An answer that is older than its
+round is none.
 """
 
 import asyncio
 import errno
 import re
 import socket
+import struct
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Final
 
 from edge_sidecars.kubeapi.aiohttp_private import abort
+from edge_sidecars.runtime.clock import boottime
 from pool_sidecar.core.lan_state import MAX_STATE, LanState
 from pool_sidecar.core.members import Peer
 from pool_sidecar.core.peers import ROUND_DEADLINE, Sign
 from pool_sidecar.lan.certificate import Certificate
+from pool_sidecar.lan.host_signs import HostSigns
 from pool_sidecar.lan.http_head import MAX_HEAD, TICKET, BadHead, Head, read_head
 from pool_sidecar.lan.tls import client_context
 from pool_sidecar.lan.tunnel import Stream
@@ -31,6 +38,16 @@ _NO_SIGN: Final = {
     errno.EADDRNOTAVAIL,
 }
 _TICKET: Final = re.compile(r"[a-z0-9]{1,63}", re.ASCII)
+# Of a state's connection: seconds of silence before the kernel asks whether the peer's is there,
+# between two questions, and how many. Rounds are 2 apart: all well, it never asks.
+WATCH: Final = (3, 2, 7)
+# Seconds for which an acknowledgement is a sign, and for which one is waited for (pool.md 14.2).
+ACKNOWLEDGED_FOR: Final = 15
+# Seconds; a handshake that a frozen process has yet to answer is not given up.
+PATIENT: Final = 24 * 3600.0
+# linux/tcp.h: struct tcp_info; the state, and where tcpi_unacked and tcpi_last_ack_recv are.
+_ESTABLISHED: Final = 1
+_UNACKED_AT, _LAST_ACK_AT, _TCP_INFO_SIZE = 24, 56, 60
 # Seconds until a lender has answered: it dials for 5.
 CONNECT_DEADLINE: Final = 6.0
 
@@ -52,10 +69,15 @@ class Refused(Exception):
 
 
 class _Attempt:
-    """`sign`: what a deadline that passes now says of the peer's host."""
+    """`sock`: of the connection, once it was accepted."""
 
     def __init__(self) -> None:
-        self.sign = Sign.NONE
+        self.sock: socket.socket | None = None
+
+    @property
+    def sign(self) -> Sign:
+        """What a deadline that passes now says of the peer's host."""
+        return Sign.NONE if self.sock is None else Sign.HOST_LIVES
 
 
 class PeerClient:
@@ -68,33 +90,128 @@ class PeerClient:
         self._own = own
         self._turn = 0
         self._kept: Stream | None = None
+        # What was asked and is not answered; for how many rounds; whether on a connection that had
+        # answered before; and that connection.
+        self._asking: asyncio.Task[LanState] | None = None
+        self._waited = 0
+        self._was_kept = False
+        self._attempt = _Attempt()
         # By what the peer knows this node again, which it said last.
         self._ticket = ""
+        # When the first round ended in which TCP had no sign; what its host has been asked for.
+        self._unheard_since: float | None = None
+        self._hosts: dict[str, HostSigns] = {}
 
     def close(self) -> None:
+        """It may be asked again."""
+        self._drop()
+        self._heard()
+
+    def _drop(self) -> None:
+        asking, self._asking = self._asking, None
+        if asking is not None and not asking.cancel() and not asking.cancelled():
+            asking.exception()  # It has ended, and nobody else asks for it.
         if self._kept is not None:
             self._kept.reset()
             self._kept = None
 
     async def state(self) -> LanState:
         """Raises `NoAnswer` within `ROUND_DEADLINE` seconds."""
-        attempt = _Attempt()
+        if self._unheard_since is not None:
+            self._ask_hosts()
         try:
             async with asyncio.timeout(ROUND_DEADLINE):
-                found = await self._state(attempt)
+                found = await self._answered()
         except TimeoutError as error:
+            self._waited += 1
+            raise NoAnswer(
+                self._sign_of_silence(), f"no answer within {ROUND_DEADLINE:g}s"
+            ) from error
+        except NoAnswer as error:
             self._next()
-            raise NoAnswer(attempt.sign, f"no answer within {ROUND_DEADLINE:g}s") from error
-        except (OSError, BadHead, asyncio.IncompleteReadError, ValueError) as error:
+            raise NoAnswer(self._sign(error.sign), str(error)) from error
+        except OSError as error:
             self._next()
-            raise NoAnswer(Sign.HOST_LIVES, str(error)) from error
-        except NoAnswer:
+            raise NoAnswer(self._sign(_sign_of(error)), str(error)) from error
+        except (BadHead, asyncio.IncompleteReadError, ValueError) as error:
             self._next()
-            raise
+            raise NoAnswer(self._sign(Sign.HOST_LIVES), str(error)) from error
         except asyncio.CancelledError:
             self.close()
             raise
+        self._heard()
         return found
+
+    async def _answered(self) -> LanState:
+        """What the peer says now: an answer to the question of another round is read, and asked for
+        again."""
+        while True:
+            if self._asking is None:
+                self._waited, self._was_kept = 0, self._kept is not None
+                self._asking = asyncio.ensure_future(self._state())
+            is_late = self._waited > 0
+            try:
+                await asyncio.wait({self._asking})
+                found = self._asking.result()
+            finally:
+                if self._asking is not None and self._asking.done():
+                    self._asking = None
+            if not is_late:
+                return found
+
+    def _sign_of_silence(self) -> Sign:
+        """At the end of a round without an answer. What shows no sign is given up."""
+        if not self._is_acknowledged():
+            self._next()
+            return self._sign(Sign.NONE)
+        if self._was_kept and self._waited == 1:
+            # It may be slow, once.
+            return Sign.NONE
+        return self._sign(Sign.HOST_LIVES)
+
+    def _is_acknowledged(self) -> bool:
+        """Whether the peer's kernel has acknowledged all that was sent, lately."""
+        sock = self._attempt.sock
+        if self._asking is None or sock is None:
+            return False
+        try:
+            info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_SIZE)
+        except OSError:
+            return False  # It is closed.
+        (unacked,) = struct.unpack_from("=I", info, _UNACKED_AT)
+        (last_ack,) = struct.unpack_from("=I", info, _LAST_ACK_AT)
+        return info[0] == _ESTABLISHED and not unacked and last_ack < ACKNOWLEDGED_FOR * 1000
+
+    def _sign(self, of_tcp: Sign) -> Sign:
+        """Of all that may show that the peer's host lives."""
+        if of_tcp is Sign.HOST_LIVES:
+            self._heard()
+            return of_tcp
+        now = boottime()
+        if self._unheard_since is None:
+            self._unheard_since = now
+        since = self._unheard_since
+        found = {self._host(it).sign(since, now) for it in self.peer.addresses}
+        for sign in (Sign.HOST_LIVES, Sign.UNPROVEN):
+            if sign in found:
+                return sign
+        return Sign.NONE
+
+    def _heard(self) -> None:
+        """By TCP: no other sign is needed."""
+        self._unheard_since = None
+        for host in self._hosts.values():
+            host.close()
+        self._hosts.clear()
+
+    def _host(self, address: str) -> HostSigns:
+        if address not in self._hosts:
+            self._hosts[address] = HostSigns(address)
+        return self._hosts[address]
+
+    def _ask_hosts(self) -> None:
+        for address in self.peer.addresses:
+            self._host(address).ask()
 
     async def tunnel(self, target: str = "cloud:443") -> Stream:
         """A connection over this peer, to the API server or its relay. Raises `NoAnswer`,
@@ -122,9 +239,11 @@ class PeerClient:
             raise
         return stream
 
-    async def _state(self, attempt: _Attempt) -> LanState:
+    async def _state(self) -> LanState:
         if self._kept is None:
-            self._kept = await self._open(attempt)
+            self._attempt = attempt = _Attempt()
+            self._kept = await self._open(attempt, handshake=PATIENT)
+            self._watch(attempt)
         self._kept.writer.write(_request("GET", "/state"))
         head = await _answer(self._kept)
         size = head.headers.get("content-length", "")
@@ -137,8 +256,8 @@ class PeerClient:
             raise ValueError(f"a state of {size!r:.20} bytes: at most {MAX_STATE}")
         return LanState.decode(await self._kept.reader.readexactly(int(size)))
 
-    async def _open(self, attempt: _Attempt) -> Stream:
-        """Raises `NoAnswer`, OSError."""
+    async def _open(self, attempt: _Attempt, *, handshake: float | None = None) -> Stream:
+        """`handshake`: seconds that it may take. Raises `NoAnswer`, OSError."""
         addresses = self.peer.addresses
         if not addresses or not self.peer.certificates:
             raise NoAnswer(Sign.NONE, "it has published no address or certificate")
@@ -151,15 +270,30 @@ class PeerClient:
             try:
                 await loop.sock_connect(sock, (address, self._port))
             except OSError as error:
-                sign = Sign.NONE if error.errno in _NO_SIGN else Sign.HOST_LIVES
-                raise NoAnswer(sign, str(error)) from error
-            attempt.sign = Sign.HOST_LIVES
-            return await self._secured(sock)
+                raise NoAnswer(_sign_of(error), str(error)) from error
+            attempt.sock = sock
+            self._watch(attempt)
+            return await self._secured(sock, handshake)
         except BaseException:
             sock.close()
             raise
 
-    async def _secured(self, sock: socket.socket) -> Stream:
+    @staticmethod
+    def _watch(attempt: _Attempt) -> None:
+        """The kernel asks soon whether the peer's is there."""
+        idle, interval, count = WATCH
+        with suppress(OSError):  # It is gone already.
+            for option in (
+                (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+                (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, idle),
+                (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, interval),
+                (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, count),
+                (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, ACKNOWLEDGED_FOR * 1000),
+            ):
+                if attempt.sock is not None:
+                    attempt.sock.setsockopt(*option)
+
+    async def _secured(self, sock: socket.socket, handshake: float | None) -> Stream:
         """Where it raises, no transport has the socket any more."""
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=MAX_HEAD)
@@ -170,6 +304,7 @@ class PeerClient:
                 sock=sock,
                 ssl=client_context(self._own.certificate, self._own.key, self.peer.certificates),
                 server_hostname=self._ticket,
+                ssl_handshake_timeout=handshake,
             )
             return Stream(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
         except BaseException:
@@ -179,7 +314,7 @@ class PeerClient:
 
     def _next(self) -> None:
         """After a failure: another connection, to the next address."""
-        self.close()
+        self._drop()
         self._turn += 1
 
 
@@ -193,6 +328,10 @@ class _Protocol(asyncio.StreamReaderProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
         super().connection_made(transport)
+
+
+def _sign_of(error: OSError) -> Sign:
+    return Sign.NONE if error.errno in _NO_SIGN else Sign.HOST_LIVES
 
 
 def _request(method: str, target: str) -> bytes:

@@ -128,7 +128,7 @@ class Member:
             (self.own.certificate,),
             self.pool.link(now),
             self.pool.via(now),
-            self.pool.peers.verdicts(now),
+            self.pool.peers.testimony(now),
             accusers > 1,
             judged,
             {name for name, it in peers.items() if it.is_lost},

@@ -98,8 +98,9 @@ class Freshness:
         }
 
     def begins(self, member: PoolMember, told: PeerVerdict) -> float:
-        """When it began to be as its report says. Of a report that is fresh."""
-        return self._seen[member.name].changed_at - told.seconds
+        """When it began to be as its report says, or was heard before. Of a report that is
+        fresh."""
+        return self._seen[member.name].changed_at - max(told.seconds, told.heard or 0)
 
     def is_fresh(self, member: PoolMember, now: float) -> bool:
         seen = self._seen.get(member.name)

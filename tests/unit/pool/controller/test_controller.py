@@ -659,3 +659,29 @@ def test_it_is_quiet_when_all_is_well(world: World) -> None:
     world.run(600)
     assert {it.name: it.resource_version for it in world.members.values()} == versions
     assert world.controller.plan(world.now).commands == ()
+
+
+# ── members that have just started ──
+
+
+def test_n3_who_heard_a_node_before_its_start_bears_witness_that_it_is_gone(world: World) -> None:
+    world.set_ready("n5", "Unknown")
+    world.run(200)
+    for name in FIVE[:3]:
+        world.report(name, PeerVerdict("n5", Verdict.SILENT, 41, 230))
+    world.run(1)
+    assert _dead(world) == {"n5"}
+
+
+def test_n3_who_heard_a_node_before_it_became_ready_last_has_no_vote(world: World) -> None:
+    """It came back with its port closed, then the members were started again."""
+    world.set_ready("n5", "Unknown")
+    world.run(30)
+    world.set_ready("n5", "True")
+    world.run(300)
+    world.set_ready("n5", "Unknown")
+    for second in range(0, 60, 10):
+        for name in FIVE[:4]:
+            world.report(name, PeerVerdict("n5", Verdict.SILENT, 41 + second, 360 + second))
+        world.run(10)
+    assert _dead(world) == set()

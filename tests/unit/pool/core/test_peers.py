@@ -142,6 +142,31 @@ def test_where_most_turn_silent_at_once_the_trouble_is_here() -> None:
     assert peers.verdicts(late) == {it: Standing(Verdict.SILENT, late) for it in ("n1", "n2", "n3")}
 
 
+def test_trouble_that_is_over_for_most_is_over_for_all() -> None:
+    """As where all start at once, and one does not: it is silent from then on."""
+    peers = heard()
+    for name in NAMES:
+        miss(peers, name, since=0.0)
+    for name in ("n1", "n2"):
+        peers.answered(name, state(name), 8.0)
+    assert peers.verdicts(8.0) == {}
+    peers.failed("n3", Sign.HOST_LIVES, 9.0)
+    assert peers.verdicts(9.0) == {
+        "n3": Standing(Verdict.DEGRADED, 9.0),
+        "n4": Standing(Verdict.SILENT, 9.0),
+    }
+
+
+def test_who_is_silent_is_a_vote_only_once_nobody_is_at_its_address() -> None:
+    peers = heard()
+    for moment in (2.0, 4.0, 6.0):
+        peers.failed("n1", Sign.UNPROVEN, moment)
+    assert peers.verdicts(6.0) == {"n1": Standing(Verdict.SILENT, 6.0)}
+    assert peers.testimony(6.0) == {"n1": Standing(Verdict.DEGRADED, 6.0)}
+    peers.failed("n1", Sign.NONE, 50.0)
+    assert peers.testimony(50.0) == {"n1": Standing(Verdict.SILENT, 6.0)}
+
+
 def test_half_of_the_others_is_not_most_of_them() -> None:
     peers = heard()
     for name in ("n1", "n2"):
