@@ -22,6 +22,7 @@ from edge_sidecars.runtime.process import (
     freeze_gc,
     install_signal_handlers,
     raise_descriptor_limit,
+    release_free_memory,
     set_malloc_thresholds,
 )
 from edge_sidecars.runtime.systemd import feed_watchdog, notify
@@ -108,13 +109,19 @@ async def _serve(config: Config, environ: Mapping[str, str]) -> None:
             tasks.spawn(feed_watchdog(environ))
             if config.otlp_endpoint is not None:
                 _export(relay, config, stack, tasks.spawn)
-            loop.call_later(FREEZE_GC_AFTER, freeze_gc)
+            loop.call_later(FREEZE_GC_AFTER, _settle)
             await stopping.wait()
             notify(environ, "STOPPING=1")
             # Clients first: what they have asked for may still be answered.
             for listener in listeners:
                 await listener.close()
             tasks.cancel()
+
+
+def _settle() -> None:
+    """What was imported and loaded stays; what the start has freed goes."""
+    freeze_gc()
+    release_free_memory()
 
 
 def _export(

@@ -16,8 +16,13 @@ from importlib import import_module
 from edge_sidecars.runtime.version import VERSION
 
 BAD_INPUT = 2
-# Where OpenSSL finds them: SSL_CTX_set_default_verify_paths(3).
-_PLACES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+# What the process' environment says while aiohttp is imported. Where OpenSSL finds certificate
+# authorities: SSL_CTX_set_default_verify_paths(3); frozenlist's documented variable.
+_WHILE_IMPORTED = {
+    "SSL_CERT_FILE": os.devnull,
+    "SSL_CERT_DIR": os.devnull,
+    "FROZENLIST_NO_EXTENSIONS": "1",
+}
 
 
 def start(
@@ -87,14 +92,16 @@ def prepare_imports() -> None:
 
 
 def import_aiohttp(environ: MutableMapping[str, str]) -> None:
-    """Imports aiohttp without the machine's certificate authorities; precedes every other import of
-    it. `environ`: the process' own.
+    """Imports aiohttp without what no component uses; precedes every other import of it.
+    `environ`: the process' own.
 
-    aiohttp reads all of them as it is imported, twice, for requests that name none: 50 ms of each
-    start and 2 MiB for good, in every pod. Whoever wants them makes a context of its own
-    (`ssl.create_default_context`); a request without one trusts nobody."""
-    before = {name: environ.get(name) for name in _PLACES}
-    environ.update(dict.fromkeys(_PLACES, os.devnull))
+    aiohttp reads the machine's certificate authorities as it is imported, twice, for requests that
+    name none: 50 ms of each start and 2 MiB for good, in every pod. A component that needs them
+    makes a context of its own (`ssl.create_default_context`); a request without one trusts no
+    server. The list type of aiohttp's signals has an extension in C++, whose run-time library costs
+    1 MiB; no component has a signal on its hot path."""
+    before = {name: environ.get(name) for name in _WHILE_IMPORTED}
+    environ.update(_WHILE_IMPORTED)
     try:
         import aiohttp.connector  # noqa: F401
     finally:
