@@ -226,7 +226,7 @@ class WatchedFiles(Generic[T]):
     """`read` makes the value of what the files hold; it raises OSError or ValueError."""
 
     def __init__(self, paths: Sequence[Path], read: Callable[[], T]) -> None:
-        self._paths = tuple(paths)
+        self._paths = tuple(map(str, paths))
         self._read = read
         self._made: tuple[_Version, T] | None = None
         self._failed: tuple[_Version, float, OSError | ValueError] | None = None
@@ -255,7 +255,7 @@ class WatchedFiles(Generic[T]):
         if self._made is None or problem == self._logged:
             return
         self._logged = problem
-        files = ", ".join(map(str, self._paths))
+        files = ", ".join(self._paths)
         logger.warning(
             "changed credentials cannot be used: the last good ones stay in use",
             extra=fields(files=files, why=problem),
@@ -266,9 +266,9 @@ def watched_token(path: Path) -> WatchedFiles[str]:
     return WatchedFiles([path], lambda: read_token(path))
 
 
-def _stat(path: Path) -> tuple[int, int, int] | None:
+def _stat(path: str) -> tuple[int, int, int] | None:
     try:
-        status = path.stat()
+        status = os.stat(path)
     except OSError:
         return None
     return status.st_ino, status.st_mtime_ns, status.st_size

@@ -155,9 +155,13 @@ class Response:
         content = self._response.content
         while True:
             try:
-                if idle_timeout is None:
+                # A short answer came with its head.
+                chunk = content.read_nowait()
+                if not chunk and content.at_eof():
+                    return
+                if not chunk and idle_timeout is None:
                     chunk = await content.readany()
-                else:
+                elif not chunk:
                     async with asyncio.timeout(idle_timeout):
                         chunk = await content.readany()
             except TimeoutError as error:

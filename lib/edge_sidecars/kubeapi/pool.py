@@ -47,6 +47,9 @@ READY_FOR = 10.0
 MAX_CONNECTS = 8
 # Seconds; connections that took longer are worth to be used twice.
 SLOW = 0.5
+# Seconds between two looks at every idle connection of a pool; one that is wanted is looked at
+# each time.
+SWEEP = 1.0
 
 _Waiter = asyncio.Future[ResponseHandler]
 
@@ -90,6 +93,8 @@ class ConnectionPool:
         self._idle: list[Channel] = []
         self._generation = 0
         self._credentials: object = None
+        # When all idle ones are to be looked at next.
+        self._sweep_at = -math.inf
 
     @asynccontextmanager
     async def channel(self, credentials: object, *, idle: float) -> AsyncIterator[Channel]:
@@ -110,6 +115,7 @@ class ConnectionPool:
     def retire(self) -> None:
         """None of the present ones is used again, those that are lent included."""
         self._generation += 1
+        self._sweep_at = -math.inf
 
     async def close(self) -> None:
         while self._idle:
@@ -117,17 +123,31 @@ class ConnectionPool:
 
     async def _take(self, idle: float) -> Channel:
         """The one that was used last, which is the likeliest to live, or a new one."""
-        while useless := [each for each in self._idle if not self._is_usable(each)]:
-            self._idle.remove(useless[0])
-            await useless[0].session.close()
-        if self._idle and self._idle[-1].is_usable(boottime(), idle=idle):
-            return self._idle.pop()
+        now = boottime()
+        if now >= self._sweep_at:
+            await self._sweep(now)
+        while self._idle:
+            newest = self._idle.pop()
+            if not self._is_usable(newest):
+                await newest.session.close()
+            elif newest.is_usable(now, idle=idle):
+                return newest
+            else:
+                self._idle.append(newest)
+                break
         return Channel(
             self._open_session(),
             now=boottime(),
             generation=self._generation,
             max_age=self._max_age,
         )
+
+    async def _sweep(self, now: float) -> None:
+        self._sweep_at = now + SWEEP
+        useless = [each for each in self._idle if not self._is_usable(each)]
+        self._idle = [each for each in self._idle if each not in useless]
+        for each in useless:
+            await each.session.close()
 
     def _is_usable(self, channel: Channel) -> bool:
         is_current = channel.generation == self._generation

@@ -93,6 +93,7 @@ class UpstreamLink:
         self.max_probe_timeout = max(probe_timeout, max_probe_timeout)
         # Seconds from a request to its answer, smoothed; None before the first one.
         self._round_trip: float | None = None
+        self._set_deadline()
         self._is_up = False
         self._heard_at = -math.inf
         # When a probe last found that a neighbour lends, and has no connection left for it.
@@ -109,11 +110,13 @@ class UpstreamLink:
         self.is_known = False
         self._probed_since: float | None = None
 
-    @property
-    def probe_timeout(self) -> float:
-        """The present deadline of a probe, in seconds."""
+    def _set_deadline(self) -> None:
+        """By the round trip that is seen. Each request of a client asks for the verdict."""
         seen = ROUND_TRIPS * (self._round_trip or 0.0)
-        return min(max(seen, self._min_probe_timeout), self.max_probe_timeout)
+        # The present deadline of a probe, in seconds.
+        self.probe_timeout = min(max(seen, self._min_probe_timeout), self.max_probe_timeout)
+        # Seconds for which a sign of life counts.
+        self._lifetime = STALE_PROBES * (self._interval + self.probe_timeout)
 
     @property
     def round_trip(self) -> float:
@@ -128,6 +131,7 @@ class UpstreamLink:
         else:
             share = RISE if seconds > before else FALL
             self._round_trip = before + share * (seconds - before)
+        self._set_deadline()
 
     def is_behind(self, now: float) -> bool:
         """The probe should have acted long ago: the process stood still (it was suspended, or
@@ -213,11 +217,6 @@ class UpstreamLink:
         look, unless there was a sign of life or a look just now."""
         since = max(self._heard_at, self._probing_at)
         self._probe_at = min(self._probe_at, max(now, since + self._attentive_interval))
-
-    @property
-    def _lifetime(self) -> float:
-        """Seconds for which a sign of life counts."""
-        return STALE_PROBES * (self._interval + self.probe_timeout)
 
     def _hears_relay(self, now: float) -> bool:
         return now - self._relayed_at <= self._lifetime

@@ -10,8 +10,8 @@ body, but of lists and watches of shards (`sharded`).
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Hashable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Hashable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Final, Protocol
@@ -252,21 +252,58 @@ class Proxy:
     async def _whole(
         self, asked: ClientRequest, body: bytes | None, *, idle_timeout: float | None
     ) -> BufferedResponse:
-        async with self._asked(asked, self._headers(asked), body) as answer:
-            content = await answer.read(limit=MAX_ANSWER, idle_timeout=idle_timeout)
-            return await BufferedResponse.of(answer, content, limit=MAX_ANSWER)
+        """Raises as `_asked`."""
+        passed_on = self._passed_on(asked, self._headers(asked), body)
+        with self._judged(asked.request, body):
+            try:
+                return await self._read(passed_on, idle_timeout)
+            except StaleConnection:
+                if not _may_repeat(asked, body):
+                    raise
+                return await self._read(replace(passed_on, connection="fresh"), idle_timeout)
+
+    async def _read(self, passed_on: Request, idle_timeout: float | None) -> BufferedResponse:
+        looking = asyncio.get_running_loop().call_later(WAITING, self._link.waits)
+        try:
+            async with self._transport.send(passed_on) as answer:
+                looking.cancel()
+                self._answered(answer)
+                content = await answer.read(limit=MAX_ANSWER, idle_timeout=idle_timeout)
+                return await BufferedResponse.of(answer, content, limit=MAX_ANSWER)
+        finally:
+            looking.cancel()
 
     @asynccontextmanager
     async def _asked(
         self, asked: ClientRequest, headers: CIMultiDict[str], body: bytes | Upload | None
     ) -> AsyncIterator[Response]:
         """Raises `Unreachable`, and `Refused` for what cannot be asked or is too long."""
+        passed_on = self._passed_on(asked, headers, body)
+        with self._judged(asked.request, body):
+            async with AsyncExitStack() as stack:
+                looking = asyncio.get_running_loop().call_later(WAITING, self._link.waits)
+                stack.callback(looking.cancel)
+                try:
+                    answer = await stack.enter_async_context(self._transport.send(passed_on))
+                except StaleConnection:
+                    if not _may_repeat(asked, body):
+                        raise
+                    again = self._transport.send(replace(passed_on, connection="fresh"))
+                    answer = await stack.enter_async_context(again)
+                looking.cancel()
+                self._answered(answer)
+                yield answer
+
+    def _passed_on(
+        self, asked: ClientRequest, headers: CIMultiDict[str], body: bytes | Upload | None
+    ) -> Request:
+        """Raises `NotSent` while the link is down, `Refused` for what cannot be asked."""
         request = asked.request
         if not request.raw_path.startswith("/"):
             raise Refused(bad_request("the request's target is not a path"))
         self._check_link()
         request[IS_PASSED_ON] = True
-        passed_on = Request(
+        return Request(
             request.method,
             asked.target or request.raw_path,
             header_timeout=asked.header_timeout,
@@ -277,28 +314,22 @@ class Proxy:
             connection="upgrade" if hdrs.UPGRADE in headers else "pooled",
             max_idle=math.inf if asked.changes_nothing or _renews_node(request) else None,
         )
+
+    @contextmanager
+    def _judged(self, request: web.BaseRequest, body: bytes | Upload | None) -> Iterator[None]:
+        """What a failure says of the link."""
         try:
-            async with AsyncExitStack() as stack:
-                looking = asyncio.get_running_loop().call_later(WAITING, self._link.waits)
-                stack.callback(looking.cancel)
-                try:
-                    answer = await stack.enter_async_context(self._transport.send(passed_on))
-                except StaleConnection:
-                    is_read = request.method in READS and body is None
-                    if not is_read and not asked.changes_nothing:
-                        raise
-                    again = self._transport.send(replace(passed_on, connection="fresh"))
-                    answer = await stack.enter_async_context(again)
-                looking.cancel()
-                if is_of_api_server(answer.status, answer.headers):
-                    self._link.met(LinkEvidence.ANSWERED)
-                yield answer
+            yield
         except Unreachable as error:
             if not isinstance(body, Upload) or body.failure is None:
                 self._link.met(evidence_of(error))
             raise
         except TooLong as error:
             raise Refused(too_long(request, error)) from error
+
+    def _answered(self, answer: Response) -> None:
+        if is_of_api_server(answer.status, answer.headers):
+            self._link.met(LinkEvidence.ANSWERED)
 
     def _connect_timeout_of(self, asked: ClientRequest) -> float | None:
         """None where the answer is to be there sooner, the time for a connection included."""
@@ -318,6 +349,11 @@ class Proxy:
         if asked.accept is not None:
             headers[hdrs.ACCEPT] = asked.accept
         return headers
+
+
+def _may_repeat(asked: ClientRequest, body: bytes | Upload | None) -> bool:
+    """What met the end of a pooled connection may be asked again: it changes nothing."""
+    return asked.changes_nothing or (asked.request.method in READS and body is None)
 
 
 def _renews_node(request: web.BaseRequest) -> bool:

@@ -176,15 +176,22 @@ class Gets:
             await self._freshness.forget(read.resource, key_of(read.info))
         if fetched.status != HTTPStatus.OK:
             return False
-        try:
-            item = read_item(fetched.content)
-        except Malformed:
-            return False
-        if not is_whole(item.raw):
-            return False
+        known = self._streams.newest(read.resource, key_of(read.info))
+        if known is not None and known[0].raw == fetched.content.removesuffix(b"\n"):
+            item = known[0]
+        else:
+            try:
+                item = read_item(fetched.content)
+            except Malformed:
+                return False
+            if not is_whole(item.raw):
+                return False
         is_old = "Age" in fetched.headers
         age = told_age(fetched.headers.get("Age"))
-        await self._learn(read, item, asked_at=-math.inf if is_old else asked_at, age=age)
+        if known is None or item.key != key_of(read.info):
+            known = self._streams.newest(read.resource, item.key)
+        asked_at = -math.inf if is_old else asked_at
+        await self._learn(read, item, known, asked_at=asked_at, age=age)
         return True
 
     def _is_at_hand(self, read: ClientRead, version: int) -> bool:
@@ -210,9 +217,17 @@ class Gets:
             0 if known is None else known[0].version, 0 if lacking is None else lacking.version
         )
 
-    async def _learn(self, read: ClientRead, item: Item, *, asked_at: float, age: float) -> None:
-        """What a live stream holds already need not be remembered apart from it."""
-        known = self._streams.newest(read.resource, item.key)
+    async def _learn(
+        self,
+        read: ClientRead,
+        item: Item,
+        known: tuple[Item, Stream | float] | None,
+        *,
+        asked_at: float,
+        age: float,
+    ) -> None:
+        """What a live stream holds already need not be remembered apart from it. `known`: what is
+        known of the object."""
         if (
             known is not None
             and isinstance(known[1], Stream)
