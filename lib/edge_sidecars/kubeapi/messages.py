@@ -155,15 +155,14 @@ class Response:
         content = self._response.content
         while True:
             try:
-                # A short answer came with its head.
-                chunk = content.read_nowait()
-                if not chunk and content.at_eof():
-                    return
-                if not chunk and idle_timeout is None:
+                if idle_timeout is None:
                     chunk = await content.readany()
-                elif not chunk:
-                    async with asyncio.timeout(idle_timeout):
-                        chunk = await content.readany()
+                else:
+                    # A short answer came with its head: nothing is waited for.
+                    chunk = content.read_nowait()
+                    if not chunk and not content.at_eof():
+                        async with asyncio.timeout(idle_timeout):
+                            chunk = await content.readany()
             except TimeoutError as error:
                 raise Unreachable(f"{self._url}: no byte for {idle_timeout:g}s") from error
             except TRANSPORT_ERRORS as error:

@@ -146,13 +146,15 @@ class StreamSteps:
         taken = self._taking = asyncio.get_running_loop().create_future()
         try:
             # A future that is awaited itself would be cancelled with its caller.
-            await asyncio.wait([written])
+            await asyncio.shield(written)
         except asyncio.CancelledError:
             self._taking = asyncio.create_task(self._deliver_later(written, events, turns))
             self._taking.add_done_callback(lambda _: taken.set_result(None))
             raise
+        except BaseException:
+            taken.set_result(None)
+            raise
         try:
-            written.result()
             self._deliver(events, turns)
         finally:
             taken.set_result(None)
