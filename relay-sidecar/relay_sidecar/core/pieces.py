@@ -46,8 +46,9 @@ class Pieces:
             pieces[0] = memoryview(pieces[0])[inside:]
         return pieces
 
-    def part(self, at: int) -> bytes | memoryview:
-        """What follows `at` bytes, `PART` of them at most: no copy where they lie together."""
+    def part(self, at: int, size: int = PART) -> bytes | memoryview:
+        """What follows `at` bytes, `size` of them at most, or one piece of up to `PART`: no copy
+        where they lie together."""
         first = bisect_right(self._ends, at)
         if first == len(self._ends):
             return b""
@@ -56,10 +57,10 @@ class Pieces:
         if not inside and len(piece) <= PART and (len(piece) >= ALONE or piece is self._pieces[-1]):
             return piece
         if len(piece) - inside >= ALONE:
-            return memoryview(piece)[inside : inside + PART]
-        behind = bisect_right(self._ends, at + PART) + 1
+            return memoryview(piece)[inside : inside + size]
+        behind = bisect_right(self._ends, at + size) + 1
         pieces = [*self._pieces[first:behind]]
-        surplus = self._ends[first + len(pieces) - 1] - at - PART
+        surplus = self._ends[first + len(pieces) - 1] - at - size
         if surplus > 0:
             pieces[-1] = memoryview(pieces[-1])[:-surplus]
         pieces[0] = memoryview(pieces[0])[inside:]

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from edge_sidecars.apimachinery.go_format import json_text
 from edge_sidecars.apimachinery.objects import Item
 from edge_sidecars.apimachinery.selection.shards import ShardSelector
-from relay_sidecar.core.pieces import Pieces
+from relay_sidecar.core.pieces import PART, Pieces
 from relay_sidecar.streams.fanout import StreamView
 
 # k8s.io/apiserver: defaultGzipContentEncodingLevel.
@@ -89,9 +89,9 @@ class ListBody:
         """All of it, `PART` bytes each."""
         return self._pieces.parts()
 
-    def part(self, at: int) -> bytes | memoryview:
-        """What follows `at` bytes, `PART` of them at most."""
-        return self._pieces.part(at)
+    def part(self, at: int, size: int = PART) -> bytes | memoryview:
+        """As `Pieces.part`."""
+        return self._pieces.part(at, size)
 
     def rest(self, at: int, size: int) -> list[bytes | memoryview]:
         """Some `size` bytes that follow `at` ones."""

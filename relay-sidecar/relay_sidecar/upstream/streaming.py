@@ -29,6 +29,9 @@ PIECE = 256 * 1024
 # Of a list that is much larger, others have their turn in between.
 LEAST_ROOM = 512 * 1024
 MOST_ROOM = 4 * 1024 * 1024
+# Bytes with which a writer waits for a kernel that is full, where the rest goes there from where it
+# lies: each byte of a part is copied first.
+WEDGE = 16 * 1024
 # Bytes that may wait for the kernel before a part counts as not taken. A plain transport pauses its
 # writer above this, TLS already at it (sslproto, _control_app_writing): with 0 a writer over TLS
 # would be paused with nothing left to send, and only what is sent lets it go on.
@@ -48,7 +51,7 @@ class LongBody(Protocol):
 
     @property
     def length(self) -> int: ...
-    def part(self, at: int, /) -> bytes | memoryview: ...
+    def part(self, at: int, size: int = ..., /) -> bytes | memoryview: ...
     def rest(self, at: int, size: int, /) -> list[bytes | memoryview]: ...
 
 
@@ -68,7 +71,8 @@ async def send_long(
     try:
         sent, room = 0, LEAST_ROOM
         while sent < length:
-            part = body.part(sent)
+            is_direct = sent > 0 and _socket_of(request) is not None
+            part = body.part(sent, WEDGE) if is_direct else body.part(sent)
             await response.write(part)
             sent += len(part)
             while sent < length:
@@ -104,11 +108,8 @@ def _taken_at_once(request: web.BaseRequest, pieces: list[bytes | memoryview]) -
     """Of these the kernel takes so many bytes now, from where they lie: to a client that reads as
     fast as we write, a list costs a few system calls, and no copy of ours. What it does not take,
     waits as a part, as it does over TLS."""
-    transport, writer = request.transport, request.writer
-    if transport is None or transport.is_closing() or transport.get_write_buffer_size():
-        return 0
-    sock = transport.get_extra_info("socket")
-    if sock is None or transport.get_extra_info("sslcontext") is not None:
+    sock, transport, writer = _socket_of(request), request.transport, request.writer
+    if sock is None or transport is None or transport.get_write_buffer_size():
         return 0
     try:
         taken = os.writev(sock.fileno(), pieces)
@@ -120,6 +121,17 @@ def _taken_at_once(request: web.BaseRequest, pieces: list[bytes | memoryview]) -
     if writer.length is not None:
         writer.length -= taken
     return taken
+
+
+def _socket_of(request: web.BaseRequest) -> socket.socket | None:
+    """To which can be written past the transport: none over TLS, or where the client has left."""
+    transport = request.transport
+    if transport is None or transport.is_closing():
+        return None
+    if transport.get_extra_info("sslcontext") is not None:
+        return None
+    found: socket.socket | None = transport.get_extra_info("socket")
+    return found
 
 
 class StreamObserver(Protocol):
