@@ -22,6 +22,8 @@ STALE_PROBES: Final = 5
 LATE: Final = 2.0
 # Seconds between two probes at most, where upstream is not known to be there, or somebody waits.
 ATTENTIVE_INTERVAL: Final = 1.0
+# The same in the first moments of an outage, where requests wait for its end.
+HURRIED_INTERVAL: Final = 0.1
 # One failure is chance, the second in a row is an outage.
 CONVINCING_FAILURES: Final = 2
 # The deadline of a probe in round trips: an answer that is lost once and sent again, and one that
@@ -167,6 +169,12 @@ class UpstreamLink:
         return not self.is_up(now) or self._failures > 0
 
     @property
+    def failing_since(self) -> float:
+        """When the first failure came behind which there was no answer; after all time where there
+        is none."""
+        return self._failing_since
+
+    @property
     def heard_at(self) -> float:
         """When upstream is known to have answered last; before all time where it has not yet.
         What is read after a standstill may have come before it: then only a probe counts that was
@@ -217,6 +225,11 @@ class UpstreamLink:
         look, unless there was a sign of life or a look just now."""
         since = max(self._heard_at, self._probing_at)
         self._probe_at = min(self._probe_at, max(now, since + self._attentive_interval))
+
+    def hurries(self, now: float) -> None:
+        """Requests wait to learn whether it is back."""
+        since = max(self._heard_at, self._probing_at)
+        self._probe_at = min(self._probe_at, max(now, since + HURRIED_INTERVAL))
 
     def _hears_relay(self, now: float) -> bool:
         return now - self._relayed_at <= self._lifetime

@@ -34,8 +34,9 @@ PATH = "/livez"
 MAX_ANSWER = 64 * 1024
 # Enough for what a flapping link does between two looks of a reader.
 OUTAGES_KEPT = 16
-# Seconds of an outage in which a client may find that there is none; client-go asks again then.
-OPEN_FOR = 3.0
+# Seconds from the first sign of an outage on in which requests wait for its end, all of them
+# together: kubectl, which makes several in a row, is to be answered within a second.
+BLIP = 0.5
 # What Go's net/http answers to a request without TLS (server.go); with the status 400.
 SPEAKS_TLS = b"Client sent an HTTP request to an HTTPS server"
 BAD_REQUEST = 400
@@ -74,6 +75,8 @@ class LinkProbe:
         self._probes: list[asyncio.Task[LinkEvidence]] = []
         # Unix time of the latest answer.
         self.answered_at = 0.0
+        # Done with what is learned next, where somebody waits for that.
+        self._judged: asyncio.Future[None] | None = None
 
     @property
     def is_up(self) -> bool:
@@ -118,8 +121,8 @@ class LinkProbe:
 
     @property
     def is_open(self) -> bool:
-        """It is not settled yet whether the link is down: a request may be worth to be repeated."""
-        return (self.down_for or 0.0) < OPEN_FOR
+        """It is not settled whether the link is down: a request may be worth to be repeated."""
+        return self.may_be_up
 
     @property
     def outages(self) -> tuple[Outage, ...]:
@@ -133,6 +136,25 @@ class LinkProbe:
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 await self._known.wait()
+
+    async def settled(self) -> bool:
+        """Whether upstream can be reached, for a request that found that it cannot: returns when it
+        is known again that it can, or that it cannot, which takes `BLIP` seconds from the first
+        sign on at least."""
+        deadline = boottime() + self.link.probe_timeout + BLIP
+        while self.link.is_in_doubt(now := boottime()) and not self.is_relayed:
+            until = deadline
+            if self.link.is_known and not self.is_up:
+                until = min(until, self.link.failing_since + BLIP)
+            if now >= until:
+                break
+            due = self.link.wake_at
+            self.link.hurries(now)
+            self._wake_before(due)
+            if self._judged is None:
+                self._judged = asyncio.get_running_loop().create_future()
+            await asyncio.wait([self._judged], timeout=until - now)
+        return self.may_be_up
 
     def met(self, outcome: LinkEvidence) -> None:
         """A request met with this."""
@@ -302,6 +324,9 @@ class LinkProbe:
             return ProbeReply(answer.status, answer.headers, answer.peer_names)
 
     def _tell(self) -> None:
+        judged, self._judged = self._judged, None
+        if judged is not None:
+            judged.set_result(None)
         if not self.link.is_known:
             return
         is_up = self.is_up

@@ -65,7 +65,7 @@ MAX_KEPT_BODY = 8 * 1024 * 1024
 # Bytes; a shorter body is taken whole before the request begins: over a connection that is kept.
 SHORT_BODY = 256 * 1024
 # Seconds without an answer after which a request makes the relay look at the link.
-WAITING: Final = 1.0
+WAITING: Final = 0.5
 # Renewals by kubelet, each 10 s: of nothing else is a link at rest so full as of the handshakes of
 # their connections. Whether one arrived is the same to kubelet as whether it was sent: it renews.
 NODE_LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/"

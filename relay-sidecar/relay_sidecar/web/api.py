@@ -6,6 +6,8 @@ again. Whatever goes wrong is a Status object.
 """
 
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import hdrs
@@ -31,7 +33,7 @@ from relay_sidecar.core.never_kept import NEVER_KEPT as NEVER_KEPT
 from relay_sidecar.core.never_kept import may_be_kept
 from relay_sidecar.upstream.documents.documents import DocumentCache
 from relay_sidecar.upstream.messages import ClientRequest
-from relay_sidecar.upstream.proxy import IS_PASSED_ON
+from relay_sidecar.upstream.proxy import IS_PASSED_ON, READS
 from relay_sidecar.web.discovery import Discovery
 from relay_sidecar.web.reads.reads import Reads
 from relay_sidecar.web.reads.selection import ClientRead
@@ -51,6 +53,8 @@ MAX_REQUIREMENTS: Final = 128
 WRITTEN_SUBRESOURCES: Final = frozenset(
     {"", "status", "scale", "eviction", "binding", "ephemeralcontainers", "resize", "finalize"}
 )
+# Seconds; what took longer was no blip of the link.
+QUICK: Final = 1.0
 WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
 
@@ -63,11 +67,14 @@ class Api:
         discovery: Discovery,
         *,
         link_known: Callable[[], Awaitable[None]],
+        link_settled: Callable[[], Awaitable[bool]],
         is_link_open: Callable[[], bool],
         logs_refusals: bool = False,
         tokens: "TokenRequests | None" = None,
     ) -> None:
+        """`link_settled` returns whether upstream can be reached, once an outage is no blip."""
         self._access = access
+        self._link_settled = link_settled
         self._upstream = upstream
         self._reads = reads
         self._discovery = discovery
@@ -80,7 +87,7 @@ class Api:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         answer: web.StreamResponse
         try:
-            answer = await self._answer(request)
+            answer = await self._answer_over_blips(request)
         except Refused as refused:
             answer = self.refusals.answer(request, refused.status)
         except Unreachable as error:
@@ -92,6 +99,20 @@ class Api:
             request.method, answer.status, "upstream" if IS_PASSED_ON in request else "cache"
         )
         return answer
+
+    async def _answer_over_blips(self, request: web.BaseRequest) -> web.StreamResponse:
+        """A read that the link's going has made unavailable is answered once more if that is back
+        in a moment. A client is asked to repeat only what may succeed then."""
+        began_at = monotonic()
+        try:
+            return await self._answer(request)
+        except (Refused, Unreachable) as error:
+            if not _is_for_want_of_link(error) or not await self._link_settled():
+                raise
+            is_quick = monotonic() - began_at < QUICK
+            if not is_quick or request.method not in READS or request.can_read_body:
+                raise
+        return await self._answer(request)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         caller = request[CALLER] = await self._access.admit(request)
@@ -163,6 +184,12 @@ class Api:
             else:
                 writes.changed(info, wanted, answer)
         return await answer.send(request)
+
+
+def _is_for_want_of_link(error: Refused | Unreachable) -> bool:
+    if isinstance(error, Unreachable):
+        return True
+    return error.status.code == HTTPStatus.SERVICE_UNAVAILABLE and error.status.retry_after is None
 
 
 def is_kept(info: RequestInfo, headers: MultiMapping[str]) -> bool:

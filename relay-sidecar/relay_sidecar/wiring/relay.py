@@ -150,6 +150,7 @@ class Relay:
             reads,
             Discovery(self._documents, proxy, timeout=config.request_timeout),
             link_known=partial(probe.known, FIRST_VERDICT),
+            link_settled=probe.settled,
             is_link_open=lambda: probe.is_open,
             logs_refusals=config.log_refusals,
             tokens=None if self._tokens is None else self._tokens.requests(proxy),
