@@ -4,7 +4,6 @@ also a stream that a wider one covers.
 
 import asyncio
 import time
-from collections.abc import Iterable
 
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import StreamTouched
@@ -24,6 +23,8 @@ class Sweep:
         self._idle_timeout = streams.limits.idle_timeout
         # Those that are watched as a whole, and since when.
         self._whole_since: dict[Stream, float] = {}
+        # By stream, those that hold all of it and more.
+        self._wider: dict[Stream, list[Stream]] = {}
 
     async def run(self, journal: Journal) -> None:
         """Until it is cancelled."""
@@ -66,18 +67,33 @@ class Sweep:
         stopped."""
         streams, since, closed = self._streams, self._whole_since, []
         self._whole_since = {s: since.get(s, now) for s in streams if s.is_watched_whole}
-        # Of one name there is nothing to share.
-        wide = [s for s in streams if s.scope.name is None and streams.is_live(s)]
+        self._compare()
         for stream in streams:
-            if streams.is_started(stream) and self._moves(stream, wide, now):
+            if streams.is_started(stream) and self._moves(stream, now):
                 streams.reflectors.stop(stream)
                 closed.append(stream)
         return closed
 
-    def _moves(self, stream: Stream, wide: Iterable[Stream], now: float) -> bool:
+    def _compare(self) -> None:
+        """Scopes do not change: each new stream is compared with the others, once."""
+        here = set(self._streams)
+        if here == self._wider.keys():
+            return
+        for gone in self._wider.keys() - here:
+            del self._wider[gone]
+        before = list(self._wider)
+        for stream, wider in self._wider.items():
+            self._wider[stream] = [it for it in wider if it in here]
+        for new in here - self._wider.keys():
+            self._wider[new] = [it for it in before if _is_wider(it, new)]
+            for it in before:
+                if _is_wider(new, it):
+                    self._wider[it].append(new)
+            before.append(new)
+
+    def _moves(self, stream: Stream, now: float) -> bool:
         """Whether it has no readers any more: they read one of the others instead."""
-        scope = stream.scope
-        wider = [s for s in wide if s.scope.covers(scope) and not scope.covers(s.scope)]
+        wider = [it for it in self._wider.get(stream, ()) if self._streams.is_live(it)]
         if not wider or stream.is_waited_for:
             return False
         return not stream.watchers or any(
@@ -91,3 +107,9 @@ class Sweep:
         """It has been watched as a whole for long, and is likely to be so on."""
         since = self._whole_since.get(stream, now)
         return stream.is_watched_whole and now - since >= self._idle_timeout
+
+
+def _is_wider(one: Stream, other: Stream) -> bool:
+    """Of one name there is nothing to share."""
+    scope = one.scope
+    return scope.name is None and scope.covers(other.scope) and not other.scope.covers(scope)

@@ -80,7 +80,7 @@ class Turns:
 
     def _next(self) -> None:
         while self._waiting and len(self._held) < self._limit:
-            best = max(self._waiting, key=self._urgency)
+            best = self._most_urgent()
             del self._waiting[best]
             if best.cancelled():
                 continue
@@ -90,10 +90,15 @@ class Turns:
         if self._waiting and self._ticking is None:
             self._ticking = asyncio.get_running_loop().call_later(TICK, self._tick)
 
-    def _urgency(self, waiting: asyncio.Future[Turn]) -> tuple[bool, bool]:
-        """Of equal ones, `max` finds the first."""
-        stream = self._waiting[waiting]
-        return stream.is_waited_for, stream.is_read
+    def _most_urgent(self) -> asyncio.Future[Turn]:
+        """Of equal ones the first. Hundreds may wait: of most only one thing is asked."""
+        first_read: asyncio.Future[Turn] | None = None
+        for granted, stream in self._waiting.items():
+            if stream.is_waited_for:
+                return granted
+            if first_read is None and stream.is_read:
+                first_read = granted
+        return first_read or next(iter(self._waiting))
 
     def _tick(self) -> None:
         self._ticking = None
