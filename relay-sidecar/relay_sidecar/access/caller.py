@@ -119,6 +119,17 @@ class CallerAccess:
         used for is asked about now, while upstream can be asked."""
         self._review(token, self._families.issued(token))
 
+    def rights(self, token: str) -> list[str]:
+        """What its pod asked for and would get with it while upstream is out of reach, like "watch
+        services": verb, resource and group."""
+        found = set()
+        for each in self._families.wanted(token):
+            verdict = self._judge(token, each, is_online=False)
+            if isinstance(verdict, Decision) and verdict.allowed:
+                group = f".{each.group}" if each.group else ""
+                found.add(f"{each.verb} {each.resource}{group}")
+        return sorted(found)
+
     def _review(self, token: str, wanted: Sequence[Attributes]) -> None:
         if token and wanted:
             self._reviews.begin(("newest", token, *wanted), lambda: self._reviewed(token, wanted))

@@ -122,6 +122,13 @@ class KeptTokens:
         """For what an answer is kept."""
         return iter(self._answers)
 
+    def tokens(self) -> Iterator[tuple[TokenRequestKey, str]]:
+        """Confidential: the tokens that are kept, and what they are for."""
+        for key, answer in self._answers.items():
+            token = issued_token(answer.content_type, answer.body)
+            if token:
+                yield key, token
+
     # ── requests ──
 
     async def requested(

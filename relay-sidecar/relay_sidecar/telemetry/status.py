@@ -168,6 +168,51 @@ class KeptTokenStatus:
 
 
 @dataclass(frozen=True, kw_only=True)
+class KeptCallerStatus:
+    """A pod whose token is kept, and the reads that upstream allowed it with that token, like
+    "watch services": the relay answers these also after a restart while it is cut off."""
+
+    namespace: str
+    service_account: str
+    pod_uid: str
+    rights: Sequence[str]
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "namespace": self.namespace,
+            "serviceAccount": self.service_account,
+            "podUID": self.pod_uid,
+            "rights": list(self.rights),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedObject:
+    """That the relay keeps because it was read by its name."""
+
+    resource: str
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestartStatus:
+    """What a relay that starts anew now would have, beside its streams and tokens. `key_failure`:
+    why it would not unseal what this one has sealed, with the file of --keep-secrets as it is."""
+
+    key_failure: str | None = None
+    callers: Sequence[KeptCallerStatus] = ()
+    objects: Sequence[NamedObject] = ()
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "keyFailure": self.key_failure,
+            "callers": [caller.document() for caller in self.callers],
+            "objects": [asdict(it) for it in self.objects],
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
 class EndpointViewStatus:
     """`silent`, `kept`: endpoints that are shown not ready, or ready, where upstream says else;
     `changes`: slices that changed without upstream, counted from the start. `resource_version`:
@@ -254,6 +299,7 @@ class RelayStatus:
     budget: MemoryBudget = MemoryBudget()
     secrets: SecretsStatus = SecretsStatus()
     tokens: Sequence[KeptTokenStatus] = ()
+    restart: RestartStatus = RestartStatus()
     endpoint_view: EndpointViewStatus | None = None
     # None: peers read nothing here.
     shared: Sequence[SharedStreamStatus] | None = None
@@ -275,6 +321,7 @@ class RelayStatus:
             "journal": asdict(self.journal),
             "secrets": self.secrets.document(),
             "tokens": [token.document() for token in self.tokens],
+            "restart": self.restart.document(),
             "endpointView": None if self.endpoint_view is None else self.endpoint_view.document(),
             "pool": None
             if self.shared is None

@@ -25,8 +25,8 @@ class ReportedRelay(Protocol):
     @property
     def link(self) -> UpstreamLinkStatus: ...
 
-    def status(self) -> RelayStatus:
-        """As of now."""
+    def status(self, *, of_restart: bool = False) -> RelayStatus:
+        """As of now; `of_restart`: also what a restart would find."""
         ...
 
 
@@ -36,7 +36,7 @@ class OwnEndpoints:
         self.routes = own_routes(
             ready=self._readyz,
             measure=lambda: measure(relay.status(), relay.counters),
-            status=lambda: relay.status().json(),
+            status=lambda: relay.status(of_restart=True).json(),
         )
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:

@@ -1,7 +1,7 @@
 """Who is let in, as the flags say: parts that only some relays have are imported only there."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,8 @@ class OpenedAccess:
     clock: "OfflineClock | None" = None
     issued: Callable[[str], None] | None = None
     node: str = ""
+    # What a token was allowed: `CallerAccess.rights`.
+    rights: Callable[[str], Sequence[str]] = lambda _: ()
     size: Callable[[], int] = lambda: 0
 
 
@@ -93,4 +95,6 @@ async def open_access(
     )
     spawn(nodes.run(is_accepted=lambda: probe.state == "up"))
     name = own.removeprefix(node.PREFIX)
-    return OpenedAccess(nodes, store.cache.clock, access.issued, name, size=size)
+    return OpenedAccess(
+        nodes, store.cache.clock, access.issued, name, rights=access.rights, size=size
+    )

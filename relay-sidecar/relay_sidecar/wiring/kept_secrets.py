@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -17,9 +18,14 @@ from relay_sidecar.journal.sealing.sealer import Sealer
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.telemetry.metrics import RelayCounters
-from relay_sidecar.telemetry.status import KeptTokenStatus, SecretsStatus
+from relay_sidecar.telemetry.status import KeptCallerStatus, KeptTokenStatus, SecretsStatus
 from relay_sidecar.upstream.proxy import Proxy
 from relay_sidecar.web.token_requests import TokenRequests
+
+
+def _credentials_dir() -> Path | None:
+    found = os.environ.get("CREDENTIALS_DIRECTORY")
+    return None if found is None else Path(found)
 
 
 def unseal(
@@ -27,12 +33,11 @@ def unseal(
 ) -> tuple[SealedSecrets, Saved]:
     """From here on Secrets are sealed into the journal; `saved` with those that can be read.
     Raises `BadInput`."""
-    credentials = os.environ.get("CREDENTIALS_DIRECTORY")
     assert config.data_dir is not None
     sealer = Sealer.open(
         key_file,
         data_dir=config.data_dir,
-        credentials_dir=None if credentials is None else Path(credentials),
+        credentials_dir=_credentials_dir(),
         wrapped=saved.kept.get(SPACE, {}).get(DATA_KEY),
     )
     for lack in (sealer.warning, sealer.failure):
@@ -48,6 +53,15 @@ def unseal(
 def secrets_status(secrets: SealedSecrets) -> SecretsStatus:
     is_kept = secrets.sealer.wrapped is not None
     return SecretsStatus(is_kept=is_kept, failure=secrets.failure)
+
+
+def key_failure(config: Config, secrets: SealedSecrets) -> str | None:
+    """Why a restart would not unseal what is kept, with the key file as it is now."""
+    assert config.keep_secrets is not None
+    assert config.data_dir is not None
+    return secrets.sealer.key_failure(
+        config.keep_secrets, data_dir=config.data_dir, credentials_dir=_credentials_dir()
+    )
 
 
 class NodeTokens:
@@ -71,6 +85,18 @@ class NodeTokens:
 
     def statuses(self) -> list[KeptTokenStatus]:
         return [_status(key) for key in self.kept]
+
+    def callers(self, rights: Callable[[str], Sequence[str]]) -> list[KeptCallerStatus]:
+        """`rights`: what a token was allowed."""
+        return [
+            KeptCallerStatus(
+                namespace=key.namespace,
+                service_account=key.service_account,
+                pod_uid=key.pod_uid,
+                rights=rights(token),
+            )
+            for key, token in self.kept.tokens()
+        ]
 
     async def restore(self, saved: Saved) -> None:
         await self.kept.restore(saved.kept.get(TOKENS, {}))

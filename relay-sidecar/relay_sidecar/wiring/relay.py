@@ -39,6 +39,7 @@ from relay_sidecar.web.reads.reads import Reads
 from relay_sidecar.wiring.access import OpenedAccess, Spawn, open_access
 from relay_sidecar.wiring.limits import SCHEMAS_SHARE, budget_of, settings_of
 from relay_sidecar.wiring.report import RelayReport
+from relay_sidecar.wiring.restart import restart_status
 from relay_sidecar.wiring.upkeep import DOCUMENTS_INTERVAL, DocumentRefresh, keep_preloaded
 from relay_sidecar.wiring.upstream import (
     followed_streams,
@@ -171,6 +172,9 @@ class Relay:
             disk_note=saved.note,
             secrets=partial(_secrets_status, secrets),
             tokens=tuple if self._tokens is None else self._tokens.statuses,
+            restart=partial(
+                restart_status, config, streams.seen, secrets, self._tokens, opened.rights
+            ),
             endpoint_view=None if view is None else view.status,
         )
         self._subscribe(transport, proxy, opened, journal)

@@ -18,6 +18,7 @@ from relay_sidecar.telemetry.status import (
     KeptTokenStatus,
     MemoryBudget,
     RelayStatus,
+    RestartStatus,
     SecretsStatus,
     SharedStreamStatus,
     StreamState,
@@ -39,6 +40,7 @@ class RelayReport:
         disk_note: str | None = None,
         secrets: Callable[[], SecretsStatus] = SecretsStatus,
         tokens: Callable[[], Sequence[KeptTokenStatus]] = tuple,
+        restart: Callable[[], RestartStatus] = RestartStatus,
         endpoint_view: Callable[[], EndpointViewStatus] | None = None,
     ) -> None:
         self.lack = "starting"
@@ -50,13 +52,15 @@ class RelayReport:
         self._disk_note = disk_note
         self._secrets = secrets
         self._tokens = tokens
+        self._restart = restart
         self._endpoint_view = endpoint_view
         self._started_at = time.monotonic()
 
     def measured(self) -> list[Metric]:
         return measure(self.status(), self.counters)
 
-    def status(self) -> RelayStatus:
+    def status(self, *, of_restart: bool = False) -> RelayStatus:
+        """`of_restart`: also what a restart would find, which takes longer."""
         directory = self._config.data_dir
         return RelayStatus(
             version=VERSION,
@@ -76,6 +80,7 @@ class RelayReport:
             budget=self._budget(),
             secrets=self._secrets(),
             tokens=self._tokens(),
+            restart=self._restart() if of_restart else RestartStatus(),
             endpoint_view=None if self._endpoint_view is None else self._endpoint_view(),
             shared=self._shared(),
             listeners=figures(),

@@ -16,9 +16,12 @@ from relay_sidecar.config.config import Config, load, parser
 from relay_sidecar.telemetry.status import (
     EndpointViewStatus,
     JournalStatus,
+    KeptCallerStatus,
     KeptTokenStatus,
+    NamedObject,
     Outage,
     RelayStatus,
+    RestartStatus,
     SharedStreamStatus,
     StreamStatus,
     UpstreamLinkStatus,
@@ -97,6 +100,14 @@ def _status() -> RelayStatus:
                 expiration_seconds=3607,
             )
         ],
+        restart=RestartStatus(
+            callers=[
+                KeptCallerStatus(
+                    namespace="shop", service_account="default", pod_uid="1", rights=["get pods"]
+                )
+            ],
+            objects=[NamedObject(resource="csinodes.v1.storage.k8s.io", namespace="", name="e")],
+        ),
         shared=[
             SharedStreamStatus(
                 resource="pods.v1.", state="idle", source="", cursor=None, window=None

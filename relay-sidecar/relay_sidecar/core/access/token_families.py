@@ -125,6 +125,12 @@ class TokenFamilies:
             self._unkept.add(self._families.popitem(last=False)[0])
         return tuple(found.attributes)
 
+    def wanted(self, token: str) -> tuple[Attributes, ...]:
+        """What the pod of the token asked for, with this one or those before."""
+        family = family_of(token)
+        found = None if family is None else self._families.get(family)
+        return () if found is None else tuple(found.attributes)
+
     def asked(self, token: str, attributes: Attributes) -> str:
         """And upstream allows it. Returns the token with which it is to be asked about as well, or
         ""."""

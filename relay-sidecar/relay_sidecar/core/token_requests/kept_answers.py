@@ -138,6 +138,10 @@ class KeptAnswers:
     def __iter__(self) -> Iterator[TokenRequestKey]:
         return iter(tuple(self._kept))
 
+    def items(self) -> list[tuple[TokenRequestKey, TokenAnswer]]:
+        """What is kept."""
+        return [(key, kept.answer) for key, kept in self._kept.items()]
+
     def restore(
         self, found: Mapping[TokenRequestKey, KeptAnswer], *, now: float
     ) -> list[AnswerChange]:

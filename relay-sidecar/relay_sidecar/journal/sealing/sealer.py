@@ -92,6 +92,18 @@ class Sealer:
         failure = None if wrapped is None else _other_key(key_file)
         return cls(data_key, _close(outer, data_key, _OF_DATA_KEY), is_new=True, failure=failure)
 
+    def key_failure(
+        self, key_file: Path, *, data_dir: Path, credentials_dir: Path | None
+    ) -> str | None:
+        """Why the file as it is now would not unseal what this one seals; None where it would."""
+        try:
+            key = read_key_file(key_file, data_dir=data_dir, credentials_dir=credentials_dir).key
+        except BadInput as error:
+            return str(error)
+        if self.wrapped is None or _open(_cipher(key), self.wrapped, _OF_DATA_KEY) is not None:
+            return None
+        return _other_key(key_file)
+
     def seal(
         self, raw: bytes, *, resource: str, namespace: str, name: str, uid: str, version: int
     ) -> bytes | None:

@@ -47,7 +47,7 @@ class Relay:
     def link(self) -> UpstreamLinkStatus:
         return self.told.link
 
-    def status(self) -> RelayStatus:
+    def status(self, *, of_restart: bool = False) -> RelayStatus:
         return self.told
 
 

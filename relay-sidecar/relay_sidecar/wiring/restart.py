@@ -1,0 +1,45 @@
+"""What `/status` says of a restart: whether the relay would find all that its node's pods need."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from relay_sidecar.config.config import Config
+from relay_sidecar.streams.seen_objects import SeenObjects
+from relay_sidecar.telemetry.status import NamedObject, RestartStatus
+
+if TYPE_CHECKING:
+    from relay_sidecar.journal.sealing.sealed_secrets import SealedSecrets
+    from relay_sidecar.wiring.kept_secrets import NodeTokens
+
+# What kubelet reads by name before it starts pods, or the volumes of one: by group and plural.
+_NEEDED: Final = frozenset(
+    {
+        ("", "persistentvolumeclaims"),
+        ("", "persistentvolumes"),
+        ("storage.k8s.io", "csinodes"),
+        ("storage.k8s.io", "volumeattachments"),
+        ("resource.k8s.io", "resourceclaims"),
+    }
+)
+
+
+def restart_status(
+    config: Config,
+    seen: SeenObjects,
+    secrets: "SealedSecrets | None",
+    tokens: "NodeTokens | None",
+    rights: Callable[[str], Sequence[str]],
+) -> RestartStatus:
+    """`rights`: what a token was allowed."""
+    failure = None
+    if secrets is not None:
+        from relay_sidecar.wiring.kept_secrets import key_failure
+
+        failure = key_failure(config, secrets)
+    objects = [
+        NamedObject(resource=str(it.resource), namespace=it.item.key[0], name=it.item.key[1])
+        for it in seen
+        if (it.resource.group, it.resource.plural) in _NEEDED
+    ]
+    callers = [] if tokens is None else tokens.callers(rights)
+    return RestartStatus(key_failure=failure, callers=callers, objects=objects)
