@@ -86,7 +86,20 @@ def _parser() -> Parser:
     status.set_defaults(work=_status)
     doctor = commands.add_parser("doctor", help="what would fail at a reboot now, while cut")
     _add_places(doctor)
-    _add_path(doctor, "--cni-conf-dir", "DIR", cni.CONFIGURATIONS, "of the container runtime")
+    doctor.add_argument(
+        "--cni-conf-dir",
+        type=Path,
+        metavar="DIR",
+        help="of networks; default: as the container runtime's configuration has it",
+    )
+    doctor.add_argument(
+        "--root",
+        type=Path,
+        default=ROOT,
+        metavar="DIR",
+        help="before the paths of units and of what they start; default %(default)s",
+    )
+    doctor.add_argument("-o", "--output", choices=("text", "json"), default="text")
     _add_path(doctor, "--sticky-ipam", "FILE", cni.BINARY, "the CNI plugin")
     doctor.set_defaults(work=_doctor)
     return it
@@ -340,28 +353,28 @@ def _status(given: argparse.Namespace) -> int:
 
 
 def _doctor(given: argparse.Namespace) -> int:
-    """0 if nothing would fail, 1 if something would."""
+    """0 if nothing would fail, 1 if something would, 3 if that is not known."""
     from relay_sidecar.node.doctor.findings import findings, notes
     from relay_sidecar.node.doctor.node_reader import collect
+    from relay_sidecar.node.doctor.report import as_json, as_text, exit_status
 
     facts = collect(_places(given))
-    found = findings(facts)
-    for note in notes(facts):
-        print(f"note: {note}")
-    print("\n".join(map(str, found)) or "nothing would fail")
-    return 1 if found else 0
+    found, said = findings(facts), notes(facts)
+    print(as_json(found, said) if given.output == "json" else as_text(found, said))
+    return exit_status(found)
 
 
 def _places(given: argparse.Namespace) -> "Places":
     from relay_sidecar.node.doctor.node_reader import Places, listen_of, status_url_of
 
+    root = getattr(given, "root", ROOT)
     return Places(
-        root=ROOT,
+        root=root,
         data_dir=given.data_dir,
         kubeconfig=given.kubeconfig,
-        listen=given.listen or listen_of(ROOT),
-        status_url=given.url or status_url_of(ROOT),
-        cni_folder=getattr(given, "cni_conf_dir", cni.CONFIGURATIONS),
+        listen=given.listen or listen_of(root),
+        status_url=given.url or status_url_of(root),
+        cni_folder=getattr(given, "cni_conf_dir", None),
         sticky_ipam=getattr(given, "sticky_ipam", cni.BINARY),
         proxies=given.proxies,
     )

@@ -7,8 +7,8 @@ from typing import Any, Final
 from edge_sidecars.runtime.cli.status_command import age, aligned
 from edge_sidecars.runtime.cli.values import BadInput
 from relay_sidecar.commands.status import link_line
-from relay_sidecar.node.doctor.facts import Unknown
 from relay_sidecar.node.doctor.node_reader import Places, kubeconfig_of, status_of
+from relay_sidecar.node.doctor.unknown import Unknown
 from relay_sidecar.node.installer import units
 
 # Seconds.

@@ -31,6 +31,9 @@ from tools.harness.nodes.images import RELAY_FOLDER
 HERE = Path(__file__).parent
 IMAGES = "/images"
 RELAY = f"{RELAY_FOLDER}/relay-sidecar"
+# From where they are put where the runtime looks for them.
+PLUGINS = "/usr/local/lib/cni"
+CNI_PLUGINS = ("bridge", "loopback", "portmap", "host-local")
 # On a disk of the engine's: an overlay does not stand on another one, and a reboot keeps them.
 DISKS = ("/var/lib/containerd", "/var/lib/kubelet", "/var/lib/relay-sidecar")
 _SYSTEMD_WAITED = (
@@ -106,10 +109,7 @@ class Node:
         plugins = programs.cni_plugins()
         # Of the installer, which puts it where plugins are.
         files[plugins["sticky-ipam"]] = "/usr/local/bin/sticky-ipam"
-        files |= {
-            plugins[it]: f"/opt/cni/bin/{it}"
-            for it in ("bridge", "loopback", "portmap", "host-local")
-        }
+        files |= {plugins[it]: f"{PLUGINS}/{it}" for it in CNI_PLUGINS}
         files |= {path: f"{IMAGES}/{path.name}" for path in images}
         files |= {relay: RELAY_FOLDER, HERE / "boot.sh": "/usr/local/sbin/boot"}
         endpoint = network.settings(docker_lab, self.address)
@@ -137,6 +137,9 @@ class Node:
         """For the first time: kubelet once containerd has the images."""
         self._container.start()
         self.run(*_SYSTEMD_WAITED).expect()
+        # Files of the node, which tests may remove.
+        self.run("mkdir", "-p", "/opt/cni/bin").expect()
+        self.run("cp", *(f"{PLUGINS}/{it}" for it in CNI_PLUGINS), "/opt/cni/bin").expect()
         self.run("systemctl", "enable", "--now", "containerd").expect()
         for archive in self._archives:
             self.run("ctr", "-n=k8s.io", "images", "import", "--local", archive).expect()

@@ -114,14 +114,14 @@ def faults(
     questions = [(name, question) for name in asked for question in _questions(wanted, name)]
     with ThreadPoolExecutor(max_workers=len(questions)) as pool:
         found = [
-            (name, pool.submit(question, _Asker(nodes[name], timeout)))
+            (name, pool.submit(question, Asker(nodes[name], timeout)))
             for name, question in questions
         ]
         return [f"{name}: {said}" for name, future in found if (said := future.result())]
 
 
 @dataclass(frozen=True)
-class _Asker:
+class Asker:
     """Asks from within the node with that address."""
 
     address: str
@@ -134,36 +134,36 @@ class _Asker:
         return fetch(self.address, url, timeout=self.timeout)
 
 
-def _questions(wanted: Collection[PodFacts], name: str) -> Iterator[Callable[[_Asker], str]]:
+def _questions(wanted: Collection[PodFacts], name: str) -> Iterator[Callable[[Asker], str]]:
     """Each answers with what is wrong. The local NodePort leads to the pod of `web` there, which
     asks all others for us."""
-    yield partial(_ask_local, name)
+    yield partial(ask_local, name)
     yield _ask_any
     for pod in wanted:
-        yield partial(_ask_pod, pod)
+        yield partial(ask_pod, pod)
     for service in () if name == PLAIN else SERVICES:
         yield partial(_ask_service, service)
 
 
-def _ask_local(name: str, node: _Asker) -> str:
+def ask_local(name: str, node: Asker) -> str:
     found = node.ask(LOCAL_NODE_PORT)
     if isinstance(found, str):
         return f"local NodePort: {found}"
     return "" if found["node"] == name else f"local NodePort: leads to {found['node']}"
 
 
-def _ask_any(node: _Asker) -> str:
+def _ask_any(node: Asker) -> str:
     found = node.ask(NODE_PORT)
     return f"NodePort: {found}" if isinstance(found, str) else ""
 
 
-def _ask_pod(pod: PodFacts, node: _Asker) -> str:
+def ask_pod(pod: PodFacts, node: Asker) -> str:
     found = node.fetch(f"http://{pod.address}:{PORT}/")
     why = found if isinstance(found, str) else _wrong(found, pod)
     return f"{pod.name} on {pod.node} at {pod.address}: {why}" if why else ""
 
 
-def _ask_service(service: str, node: _Asker) -> str:
+def _ask_service(service: str, node: Asker) -> str:
     found = node.fetch(f"http://{service}:{PORT}/")
     return f"Service {service}: {found}" if isinstance(found, str) else ""
 

@@ -1,6 +1,11 @@
-"""One thing that would fail at a reboot now, as `node doctor` prints it."""
+"""What `node doctor` finds, as it prints it: what would fail at a reboot now, and what it could not
+see."""
 
 from dataclasses import dataclass
+from typing import Literal
+
+# unknown: it could not be seen whether it fails.
+Verdict = Literal["fails", "unknown"]
 
 
 @dataclass(frozen=True)
@@ -10,6 +15,19 @@ class Finding:
     what: str
     why: str
     remedy: str
+    verdict: Verdict = "fails"
 
     def __str__(self) -> str:
-        return f"fails: {self.what}: {self.why}; {self.remedy}"
+        return f"{self.verdict}: {self.what}: {self.why}; {self.remedy}"
+
+    def document(self) -> dict[str, str]:
+        return {
+            "verdict": self.verdict,
+            "what": self.what,
+            "why": self.why,
+            "remedy": self.remedy,
+        }
+
+
+def unknown(what: str, why: str, remedy: str) -> Finding:
+    return Finding(what, why, remedy, "unknown")

@@ -7,9 +7,12 @@ without (the pods, the relay's own state).
 from collections.abc import Iterator
 from typing import Final
 
-from relay_sidecar.node.doctor.facts import Facts, Relay, Unknown
-from relay_sidecar.node.doctor.finding import Finding
+from relay_sidecar.node.doctor.facts import Certificate, Deviation, Facts, Relay
+from relay_sidecar.node.doctor.finding import Finding, unknown
+from relay_sidecar.node.doctor.machine_findings import of_machine
+from relay_sidecar.node.doctor.network_findings import of_networks
 from relay_sidecar.node.doctor.pod_findings import of_pods
+from relay_sidecar.node.doctor.unknown import Unknown
 
 # Seconds; a clock that is kept right by NTP is off by less than one.
 MAX_CLOCK_OFFSET: Final = 30.0
@@ -36,10 +39,12 @@ def findings(facts: Facts) -> list[Finding]:
     """The node as a whole first, then pod by pod."""
     return [
         *_of_relay(facts),
+        *of_machine(facts),
         *_of_kubelet(facts),
-        *_of_files(facts),
         *_of_clock(facts),
+        *of_networks(facts),
         *of_pods(facts),
+        *_of_images(facts),
     ]
 
 
@@ -53,12 +58,36 @@ def notes(facts: Facts) -> list[str]:
         )
     if facts.upstream_time is None:
         found.append("the API server did not tell its time: the clock was not compared")
-    if facts.images is None:
-        found.append(
-            "the Node does not list all of its images (kubelet reports 50): a missing one would "
-            "not be seen"
-        )
+    found += [
+        f"{path} is gone with a reboot, and its copy is missing or old: the network of pods takes "
+        "some 15 s longer; run `relay-sidecar node snapshot`, and see that "
+        "relay-sidecar-snapshot.path is enabled"
+        for path in facts.outdated
+    ]
+    found += [_of_deviation(deviation) for deviation in facts.deviations]
+    found += _of_renewal(facts)
     return found
+
+
+def _of_deviation(it: Deviation) -> str:
+    """Whether a reboot minds is seen by what the file does."""
+    before = f"copy {it.backup} there" if it.backup else "delete it"
+    return (
+        f"{it.path} is not as it was installed: {before}, then run `relay-sidecar node install` "
+        "again with the same flags"
+    )
+
+
+def _of_renewal(facts: Facts) -> Iterator[str]:
+    """A kubelet without --bootstrap-kubeconfig starts also with a certificate that has ended."""
+    it = facts.certificate
+    if isinstance(it, Unknown) or _has_bootstrap(facts) is not False:
+        return
+    left = it.not_after - facts.now
+    if left <= 0:
+        yield f"the node's certificate has ended: after the heal {_NEW_CERTIFICATE}"
+    elif left <= RENEWED_BEFORE * (it.not_after - it.not_before):
+        yield f"the node's certificate ends in {left / 3600:.1f} h: {_RENEW}"
 
 
 def _of_relay(facts: Facts) -> Iterator[Finding]:
@@ -97,30 +126,52 @@ def _of_kubelet(facts: Facts) -> Iterator[Finding]:
             f"{it.path} leads to {it.server}, not to the relay",
             "run `relay-sidecar node install` again",
         )
-    certificate = facts.certificate
+    if it.other is not None:
+        yield unknown(
+            "kubelet",
+            f"it starts with --kubeconfig {it.other}, and {it.path} was looked at",
+            f"ask again with --kubeconfig {it.other}",
+        )
+    if isinstance(facts.certificate, Unknown):
+        yield Finding("the node's certificate", facts.certificate.why, _NEW_CERTIFICATE)
+    else:
+        yield from _of_certificate(facts, facts.certificate)
+
+
+def _has_bootstrap(facts: Facts) -> bool | None:
+    settings = facts.machine.kubelet_settings
+    return None if settings is None else settings.has_bootstrap
+
+
+def _of_certificate(facts: Facts, certificate: Certificate) -> Iterator[Finding]:
+    """Also one that ends soon: until the heal it is not renewed."""
+    has_bootstrap = _has_bootstrap(facts)
+    if has_bootstrap is False:
+        return
     left = certificate.not_after - facts.now
     if left <= 0:
         why = "it has ended, and kubelet does not start with it"
-        yield Finding("the node's certificate", why, _NEW_CERTIFICATE)
+        remedy = _NEW_CERTIFICATE
     elif left <= RENEWED_BEFORE * (certificate.not_after - certificate.not_before):
         why = f"it ends in {left / 3600:.1f} h, and kubelet should have renewed it by now"
-        yield Finding("the node's certificate", why, _RENEW)
+        remedy = _RENEW
+    else:
+        return
+    if has_bootstrap is None:
+        why = f"{why} where it has --bootstrap-kubeconfig, which is not known"
+        yield unknown("the node's certificate", why, remedy)
+    else:
+        yield Finding("the node's certificate", why, remedy)
 
 
-def _of_files(facts: Facts) -> Iterator[Finding]:
-    for path in facts.outdated:
-        yield Finding(
-            "the network of pods",
-            f"{path} is gone with a reboot, and its copy is missing or old",
-            "run `relay-sidecar node snapshot`, and see that "
-            "relay-sidecar-snapshot.path is enabled",
-        )
-    for deviation in facts.deviations:
-        before = f"copy {deviation.backup} there" if deviation.backup else "delete it"
-        yield Finding(
-            "the installation",
-            f"{deviation.path} is not as it was installed",
-            f"{before}, then run `relay-sidecar node install` again with the same flags",
+def _of_images(facts: Facts) -> Iterator[Finding]:
+    has_pods = not isinstance(facts.pods, Unknown) and bool(facts.pods)
+    if isinstance(facts.machine.images, Unknown) and facts.images is None and has_pods:
+        yield unknown(
+            "images of pods",
+            "the Node does not list all of its images (kubelet reports 50): a missing one would "
+            f"not be seen; {facts.machine.images.why}",
+            "install ctr, or look yourself",
         )
 
 
@@ -134,7 +185,7 @@ def _of_clock(facts: Facts) -> Iterator[Finding]:
             side = "ahead of" if offset > 0 else "behind"
             why = f"it is {abs(offset):.0f} s {side} the API server's, by which certificates count"
             yield Finding("the clock", why, _SET_CLOCK)
-    elif facts.now < facts.certificate.not_before:
+    elif not isinstance(facts.certificate, Unknown) and facts.now < facts.certificate.not_before:
         days = (facts.certificate.not_before - facts.now) / 86400
         why = f"it is {days:.1f} days before the node's certificate begins"
         yield Finding("the clock", why, _SET_CLOCK)

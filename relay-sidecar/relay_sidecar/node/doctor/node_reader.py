@@ -2,21 +2,19 @@
 way of the relay. Changes nothing."""
 
 import asyncio
-import json
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from edge_sidecars.kubeapi import Unreachable
-from edge_sidecars.kubeapi.kubeconfig_file import KubeContext
+from edge_sidecars.kubeapi.kubeconfig_file import KubeContext, read_context
 from edge_sidecars.runtime.cli.proxies import NO_PROXIES, ProxyVariables
 from edge_sidecars.runtime.cli.status_command import StatusDocument, connection_to
-from edge_sidecars.runtime.cli.values import Address, BadInput, address
+from edge_sidecars.runtime.cli.values import Address, BadInput, address, describe_failure
 from relay_sidecar.config import DEFAULT_LISTEN, DEFAULT_STATUS_LISTEN
 from relay_sidecar.node.doctor.facts import (
     Certificate,
@@ -25,14 +23,17 @@ from relay_sidecar.node.doctor.facts import (
     Kubeconfig,
     Relay,
     Reservation,
-    Unknown,
 )
-from relay_sidecar.node.doctor.pods import Pod, images_of, pods_of
-from relay_sidecar.node.identity import context_of, identity_of
+from relay_sidecar.node.doctor.machine import Machine, Sought, read_machine
+from relay_sidecar.node.doctor.node_answers import NodeAnswers, ask_all
+from relay_sidecar.node.doctor.unit_files import Disk
+from relay_sidecar.node.doctor.unknown import Unknown
+from relay_sidecar.node.identity import Identity, context_of, identity_of
 from relay_sidecar.node.installer import cni, snapshot, units
 from relay_sidecar.node.installer.installation import Installation
 from relay_sidecar.node.installer.kubelet import leads_to
-from relay_sidecar.node.kubelet_api import PODS, KubeletApi, NodeAnswer, node_of
+from relay_sidecar.node.installer.plan import POD_KUBECONFIG
+from relay_sidecar.node.kubelet_api import KubeletApi, node_of
 
 # Seconds, of one call of `sticky-ipam list`.
 TIMEOUT: Final = 10.0
@@ -42,14 +43,15 @@ _STATUS: Final = StatusDocument("relay", "the relay", frozenset({"link", "journa
 
 @dataclass(frozen=True, kw_only=True)
 class Places:
-    """Where a node has what is looked at. `root`: before the paths of units and snapshots."""
+    """Where a node has what is looked at. `root`: before the paths of units, configurations and
+    snapshots; `cni_folder`: None where it is the one that the runtime names."""
 
     root: Path
     data_dir: Path
     kubeconfig: Path
     listen: Address
     status_url: str
-    cni_folder: Path
+    cni_folder: Path | None
     sticky_ipam: Path
     proxies: ProxyVariables = NO_PROXIES
 
@@ -87,23 +89,60 @@ def status_of(url: str) -> dict[str, Any] | Unknown:
 def collect(places: Places) -> Facts:
     """Raises `BadInput`, where a file that is named cannot be used."""
     context = context_of(places.kubeconfig)
-    own = identity_of(context, places.kubeconfig)
+    own = _identity(context, places.kubeconfig)
+    machine = read_machine(Sought(root=places.root, networks=places.cni_folder))
+    # Before anything is asked: what a question teaches the relay is not what it had.
     relay = _relay(status_of(places.status_url))
-    api = KubeletApi(places.kubeconfig, command="doctor", proxies=places.proxies)
-    asked = asyncio.run(_asked(api, node=node_of(own.user)))
+    node = "" if isinstance(own, Unknown) else node_of(own.user)
+    if isinstance(own, Unknown):
+        asked = NodeAnswers(pods=own)
+    else:
+        api = KubeletApi(places.kubeconfig, command="doctor", proxies=places.proxies)
+        asked = asyncio.run(ask_all(api, node=node, relay=relay, resolvers=_resolvers(machine)))
     return Facts(
         now=time.time(),
+        node=node,
+        machine=machine,
         relay=relay,
         pods=asked.pods,
+        names=asked.names,
+        volumes=asked.volumes,
         images=asked.images,
-        reservations=_reservations(places),
-        certificate=Certificate(own.not_before, own.not_after),
+        reservations=_reservations(places, machine),
+        certificate=own if isinstance(own, Unknown) else Certificate(own.not_before, own.not_after),
         upstream_time=asked.upstream_time,
-        kubeconfig=kubeconfig_of(places, context),
+        kubeconfig=replace(
+            kubeconfig_of(places, context), other=_other_kubeconfig(places, machine)
+        ),
         filesystem=_filesystem(relay, MOUNTS.read_text()),
+        pod_kubeconfig=places.data_dir / POD_KUBECONFIG,
+        pod_kubeconfig_lack=_pod_kubeconfig_lack(places),
         outdated=snapshot.outdated(places.root, places.data_dir),
         deviations=list(_deviations(places.installation)),
     )
+
+
+def _identity(context: KubeContext, kubeconfig: Path) -> Identity | Unknown:
+    """Unknown where the file with the certificate is gone: kubelet does not start then."""
+    path = None if context.pair is None else context.pair[0].path
+    if path is not None and not path.exists():
+        return Unknown(f"{path}, which {kubeconfig} names, does not exist")
+    return identity_of(context, kubeconfig)
+
+
+def _other_kubeconfig(places: Places, machine: Machine) -> Path | None:
+    settings = machine.kubelet_settings
+    named = None if settings is None else settings.kubeconfig
+    if named is None or Disk(places.root).at(named) == places.kubeconfig.resolve():
+        return None
+    return named
+
+
+def _resolvers(machine: Machine) -> list[str]:
+    """Addresses at which pods ask for names, but for those that the relay's unit sets."""
+    own = () if machine.start is None else machine.start.addresses
+    settings = machine.kubelet_settings
+    return [] if settings is None else [it for it in settings.cluster_dns if it not in own]
 
 
 def kubeconfig_of(places: Places, context: KubeContext | None = None) -> Kubeconfig:
@@ -133,15 +172,28 @@ def filesystem_of(path: Path, mounts: str) -> str:
     return found[1]
 
 
+def _pod_kubeconfig_lack(places: Places) -> str:
+    path = Disk(places.root).at(places.data_dir / POD_KUBECONFIG)
+    try:
+        server = read_context([path], None).server
+    except (OSError, ValueError) as error:
+        return describe_failure(error)
+    is_by_relay = leads_to(server, places.listen.dialled)
+    return "" if is_by_relay else f"it leads to {server}, not to the relay"
+
+
 def _deviations(installation: Installation) -> Iterator[Deviation]:
     for change in installation.deviating():
         backup = installation.backup(change) if change.backup else None
         yield Deviation(change.path, backup)
 
 
-def _reservations(places: Places) -> Sequence[Reservation] | Unknown | None:
+def _reservations(places: Places, machine: Machine) -> Sequence[Reservation] | Unknown | None:
     default = places.data_dir / cni.STATE
-    state_dir = cni.reservations(places.cni_folder, state_dir=default)
+    state_dir = cni.reservations(_networks_folder(places, machine), state_dir=default)
+    if not machine.networks and default.is_dir():
+        # A pod writes the configuration as it starts; what it reserved last is there.
+        state_dir = default
     if state_dir is None:
         return None
     command = [str(places.sticky_ipam), "list", f"--state-dir={state_dir}"]
@@ -153,7 +205,15 @@ def _reservations(places: Places) -> Sequence[Reservation] | Unknown | None:
         return Unknown(f"{' '.join(command)}: {why}")
 
 
-# ── the relay, and the API ──
+def _networks_folder(places: Places, machine: Machine) -> Path:
+    if places.cni_folder is not None:
+        return places.cni_folder
+    runtime = machine.runtime_settings
+    named = cni.CONFIGURATIONS if isinstance(runtime, Unknown) else runtime.networks_folder
+    return Disk(places.root).at(named)
+
+
+# ── the relay ──
 
 
 def _relay(told: Mapping[str, Any] | Unknown) -> Relay | Unknown:
@@ -163,33 +223,3 @@ def _relay(told: Mapping[str, Any] | Unknown) -> Relay | Unknown:
         return msgspec.convert(told, Relay)
     except msgspec.ValidationError as error:
         return Unknown(f"its /status is of another version ({error}): restart it")
-
-
-@dataclass(frozen=True)
-class _Asked:
-    pods: Sequence[Pod] | Unknown
-    images: frozenset[str] | None
-    upstream_time: float | None
-
-
-async def _asked(api: KubeletApi, *, node: str) -> _Asked:
-    try:
-        async with api:
-            review = await api.who_am_i()
-            pods = await api.ask("GET", PODS + node)
-            own = await api.ask("GET", f"/api/v1/nodes/{node}")
-    except Unreachable as error:
-        return _Asked(Unknown(str(error)), None, None)
-    upstream_time = review.date if review.is_success and review.is_live else None
-    images = images_of(own.body) if own.is_success else None
-    return _Asked(_pods(pods), images, upstream_time)
-
-
-def _pods(answer: NodeAnswer) -> Sequence[Pod] | Unknown:
-    if answer.is_success:
-        return pods_of(answer.body)
-    try:
-        why = json.loads(answer.body)["message"]
-    except (ValueError, TypeError, KeyError):
-        why = "no Status"
-    return Unknown(f"{answer.status}: {why}")

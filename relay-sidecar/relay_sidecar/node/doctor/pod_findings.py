@@ -3,12 +3,15 @@
 Pure: facts in, findings out.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from relay_sidecar.node.doctor.facts import Facts, KeptToken, Relay, Reservation, Stream, Unknown
-from relay_sidecar.node.doctor.finding import Finding
-from relay_sidecar.node.doctor.pods import Container, Pod, Token
+from relay_sidecar.node.doctor.facts import Facts, KeptToken, Relay, Reservation, Stream
+from relay_sidecar.node.doctor.finding import Finding, unknown
+from relay_sidecar.node.doctor.network_findings import has_image
+from relay_sidecar.node.doctor.pods import Container, Pod, Token, image_name
+from relay_sidecar.node.doctor.unknown import Unknown
+from relay_sidecar.node.doctor.volume_findings import of_csi_node, of_volumes
 
 _SECRETS, _CONFIG_MAPS = "secrets.v1.", "configmaps.v1."
 _RESTART_KUBELET: Final = "restart kubelet while the link is up"
@@ -20,11 +23,16 @@ def of_pods(facts: Facts) -> Iterator[Finding]:
         return
     pods = [pod for pod in facts.pods if pod.starts_again]
     if isinstance(facts.relay, Relay):
+        if pods:
+            yield from of_csi_node(facts, facts.relay)
         yield from _of_kept(pods, facts.relay)
         yield from _of_config_maps(pods, facts.relay)
-    for pod in pods:
-        for container in pod.containers:
-            yield from _of_image(pod, container, facts.images)
+        for pod in pods:
+            yield from of_volumes(pod, facts, facts.relay)
+    for pod in facts.pods:
+        if not pod.is_over:
+            for container in pod.containers:
+                yield from _of_image(pod, container, facts)
     yield from _of_addresses(pods, facts.reservations)
 
 
@@ -35,6 +43,7 @@ def _of_kept(pods: Sequence[Pod], relay: Relay) -> Iterator[Finding]:
         for pod in pods:
             yield from _of_tokens(pod, relay.tokens)
             yield from _of_objects(pod, "Secret", pod.secrets(), streams)
+            yield from _of_pull_secrets(pod, streams)
         return
     count = sum(1 for pod in pods if pod.secrets() or any(pod.tokens()))
     if count and relay.secrets.failure is None:
@@ -73,17 +82,30 @@ def _of_config_maps(pods: Sequence[Pod], relay: Relay) -> Iterator[Finding]:
 
 
 def _of_objects(
-    pod: Pod, kind: str, names: Collection[str], streams: dict[tuple[str, str], Stream]
+    pod: Pod, kind: str, names: Mapping[str, bool], streams: dict[tuple[str, str], Stream]
 ) -> Iterator[Finding]:
-    for name in sorted(names):
+    """`names`: and whether each is optional: kubelet starts the pod without an object that does not
+    exist, but has to be told so."""
+    for name, is_optional in sorted(names.items()):
         stream = streams.get((pod.metadata.namespace, name))
         if stream is None or stream.resource_version is None:
             yield Finding(str(pod), f"{kind} {name} is not kept", _RESTART_KUBELET)
-        elif not stream.objects:
+        elif not stream.objects and not is_optional:
             yield Finding(str(pod), f"{kind} {name} does not exist", "create it")
 
 
-def _of_image(pod: Pod, container: Container, images: Collection[str] | None) -> Iterator[Finding]:
+def _of_pull_secrets(pod: Pod, streams: dict[tuple[str, str], Stream]) -> Iterator[Finding]:
+    for reference in pod.spec.image_pull_secrets:
+        stream = streams.get((pod.metadata.namespace, reference.name))
+        if stream is None or stream.resource_version is None:
+            why = (
+                f"imagePullSecret {reference.name} is not kept: whether kubelet starts it with the "
+                "image that it has depends on imagePullCredentialsVerificationPolicy"
+            )
+            yield unknown(str(pod), why, _RESTART_KUBELET)
+
+
+def _of_image(pod: Pod, container: Container, facts: Facts) -> Iterator[Finding]:
     what = f"{pod}, container {container.name}"
     if container.image_pull_policy == "Always":
         yield Finding(
@@ -91,8 +113,17 @@ def _of_image(pod: Pod, container: Container, images: Collection[str] | None) ->
             f"imagePullPolicy Always: kubelet asks the registry for {container.image} each time",
             "set IfNotPresent, or have the registry on this side of the link",
         )
-    elif images is not None and not any(name in images for name in pod.names_of_image(container)):
+    elif not _is_there(pod, container, facts):
         yield Finding(what, f"image {container.image} is not on the node", "pull it")
+
+
+def _is_there(pod: Pod, container: Container, facts: Facts) -> bool:
+    """By what the runtime lists, or else the Node."""
+    images = facts.machine.images
+    if not isinstance(images, Unknown):
+        return image_name(container.image) in images
+    listed = facts.images
+    return listed is None or has_image(listed, pod.names_of_image(container))
 
 
 def _of_addresses(

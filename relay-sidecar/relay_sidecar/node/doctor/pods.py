@@ -4,8 +4,11 @@ Pure. Fields and defaults: k8s.io/api core/v1 (types.go); what kubelet asks for 
 pkg/volume/projected/projected.go.
 """
 
+import json
+import re
 from collections.abc import Iterable, Iterator
-from typing import Final
+from fnmatch import fnmatchcase
+from typing import Any, Final
 
 import msgspec
 
@@ -37,6 +40,8 @@ class _Source(_Struct):
     service_account_token: Token | None = None
     secret: Reference | None = None
     config_map: Reference | None = None
+    cluster_trust_bundle: dict[str, Any] | None = None
+    pod_certificate: dict[str, Any] | None = None
 
 
 class _Projected(_Struct):
@@ -48,10 +53,48 @@ class _SecretVolume(_Struct):
     optional: bool = False
 
 
-class _Volume(_Struct):
+class HostPath(_Struct):
+    path: str = ""
+    type: str = ""
+
+
+class _Claim(_Struct):
+    claim_name: str = ""
+
+
+class _CsiVolume(_Struct):
+    driver: str = ""
+    node_publish_secret_ref: Reference | None = None
+
+
+class Volume(_Struct):
+    name: str = ""
     secret: _SecretVolume | None = None
     config_map: Reference | None = None
     projected: _Projected | None = None
+    host_path: HostPath | None = None
+    persistent_volume_claim: _Claim | None = None
+    ephemeral: dict[str, Any] | None = None
+    csi: _CsiVolume | None = None
+    # Fetched over a network.
+    nfs: dict[str, Any] | None = None
+    iscsi: dict[str, Any] | None = None
+    cephfs: dict[str, Any] | None = None
+    rbd: dict[str, Any] | None = None
+
+    @property
+    def is_remote(self) -> bool:
+        return any((self.nfs, self.iscsi, self.cephfs, self.rbd))
+
+
+class _Mount(_Struct):
+    name: str = ""
+    mount_path: str = ""
+    read_only: bool = False
+
+
+class _Port(_Struct):
+    container_port: int = 0
 
 
 class _ValueFrom(_Struct):
@@ -74,14 +117,27 @@ class Container(_Struct):
     image_pull_policy: str = ""
     env: tuple[_Variable, ...] = ()
     env_from: tuple[_Variables, ...] = ()
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    lifecycle: dict[str, Any] | None = None
+    ports: tuple[_Port, ...] = ()
+    volume_mounts: tuple[_Mount, ...] = ()
+
+    def files_in(self, folder: str) -> list[str]:
+        """Which its command, arguments and hooks name there."""
+        script = json.dumps([*self.command, *self.args, self.lifecycle])
+        return re.findall(rf"{re.escape(folder)}/[\w.-]+", script)
 
 
 class _Spec(_Struct):
     containers: tuple[Container, ...]
     init_containers: tuple[Container, ...] = ()
-    volumes: tuple[_Volume, ...] = ()
+    volumes: tuple[Volume, ...] = ()
     service_account_name: str = "default"
     host_network: bool = False
+    image_pull_secrets: tuple[Reference, ...] = ()
+    resource_claims: tuple[dict[str, Any], ...] | None = None
+    dns_policy: str = "ClusterFirst"
 
 
 class _ContainerStatus(_Struct):
@@ -118,11 +174,70 @@ class Pod(_Struct):
         return f"pod {self.metadata.namespace}/{self.metadata.name}"
 
     @property
+    def is_static(self) -> bool:
+        """Kubelet has it from a file, and starts it without the API."""
+        return MIRROR in (self.metadata.annotations or {})
+
+    @property
+    def is_over(self) -> bool:
+        """Kubelet does not start it any more."""
+        is_going = self.metadata.deletion_timestamp is not None
+        return is_going or self.status.phase in FINISHED
+
+    @property
     def starts_again(self) -> bool:
         """Kubelet starts it after a reboot, and needs the API for that."""
-        is_going = self.metadata.deletion_timestamp is not None
-        is_mirror = MIRROR in (self.metadata.annotations or {})
-        return not (is_going or is_mirror or self.status.phase in FINISHED)
+        return not (self.is_over or self.is_static)
+
+    @property
+    def account(self) -> str:
+        return f"{self.metadata.namespace}:{self.spec.service_account_name}"
+
+    @property
+    def uses_cluster_dns(self) -> bool:
+        policy = self.spec.dns_policy
+        is_first = policy == "ClusterFirst" and not self.spec.host_network
+        return is_first or policy == "ClusterFirstWithHostNet"
+
+    @property
+    def host_paths(self) -> set[str]:
+        """Folders and files of the node that it mounts."""
+        volumes = self.spec.volumes
+        return {it.host_path.path.rstrip("/") for it in volumes if it.host_path is not None}
+
+    def claims(self) -> list[str]:
+        """Names of its PersistentVolumeClaims."""
+        found = []
+        for volume in self.spec.volumes:
+            if volume.persistent_volume_claim is not None:
+                found.append(volume.persistent_volume_claim.claim_name)
+            elif volume.ephemeral is not None:
+                found.append(f"{self.metadata.name}-{volume.name}")
+        return found
+
+    def writes(self, folder: str, name: str) -> str:
+        """Whether one of its containers puts a file of that name (a glob) into the node's folder as
+        it starts: "yes", "perhaps" where it may write there and does not name what, else ""."""
+        found = ""
+        for container, place in self._writers(folder):
+            named = {word.rpartition("/")[2] for word in container.files_in(place)}
+            if any(fnmatchcase(each, name) for each in named):
+                return "yes"
+            found = found if named else "perhaps"
+        return found
+
+    def _writers(self, folder: str) -> Iterator[tuple[Container, str]]:
+        """Containers that may write into the node's folder, and where they have it."""
+        roots = {
+            volume.name: volume.host_path.path.rstrip("/")
+            for volume in self.spec.volumes
+            if volume.host_path is not None
+        }
+        for container in self.containers:
+            for mount in container.volume_mounts:
+                root = roots.get(mount.name)
+                if root is not None and not mount.read_only and f"{folder}/".startswith(f"{root}/"):
+                    yield container, mount.mount_path.rstrip("/") + folder.removeprefix(root)
 
     @property
     def addresses(self) -> frozenset[str]:
@@ -140,8 +255,9 @@ class Pod(_Struct):
             if source.service_account_token is not None:
                 yield source.service_account_token
 
-    def secrets(self) -> set[str]:
-        """Names of the Secrets without which it does not start."""
+    def secrets(self) -> dict[str, bool]:
+        """Names of the Secrets that kubelet asks for, and whether it starts without: also of those
+        it has to know that they do not exist."""
         volumes = [it.secret for it in self.spec.volumes if it.secret is not None]
         found: list[Reference | None] = [source.secret for source in self._sources()]
         found += [Reference(it.secret_name, it.optional) for it in volumes]
@@ -150,7 +266,7 @@ class Pod(_Struct):
             found += [it.secret_ref for it in container.env_from]
         return _needed(found)
 
-    def config_maps(self) -> set[str]:
+    def config_maps(self) -> dict[str, bool]:
         """As `secrets`, of ConfigMaps."""
         found = [source.config_map for source in self._sources()]
         found += [volume.config_map for volume in self.spec.volumes]
@@ -166,14 +282,26 @@ class Pod(_Struct):
         named = (container.image, *(name for each in own for name in (each.image, each.image_id)))
         return {image_name(name) for name in named if name}
 
+    def has_source(self, kind: str) -> bool:
+        """Of a projected volume, by its field: `pod_certificate` or `cluster_trust_bundle`."""
+        return any(getattr(source, kind) is not None for source in self._sources())
+
+    def drivers(self) -> set[str]:
+        """CSI drivers of its own volumes."""
+        return {it.csi.driver for it in self.spec.volumes if it.csi is not None}
+
     def _sources(self) -> Iterator[_Source]:
         for volume in self.spec.volumes:
             if volume.projected is not None:
                 yield from volume.projected.sources or ()
 
 
-def _needed(found: Iterable[Reference | None]) -> set[str]:
-    return {each.name for each in found if each is not None and not each.optional}
+def _needed(found: Iterable[Reference | None]) -> dict[str, bool]:
+    needed: dict[str, bool] = {}
+    for each in found:
+        if each is not None:
+            needed[each.name] = each.optional and needed.get(each.name, True)
+    return needed
 
 
 class _PodList(_Struct):

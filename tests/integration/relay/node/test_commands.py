@@ -13,10 +13,12 @@ import pytest
 
 from relay_sidecar.node.ipam_gc import collect
 from tests.integration.cni.test_sticky_ipam import Node as Network
+from tests.integration.relay.node.folder_node import PAUSE, FolderNode
 from tests.integration.relay.node.node_place import NodePlace, allow_nodes, unique, write_key
 from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.reservation import LOOPBACK
+from tools.harness.nodes.breakages import KEY
 from tools.harness.nodes.cni import sticky_ipam
 from tools.harness.pods.faketime import faketime_library
 from tools.harness.pods.process import installed
@@ -25,9 +27,10 @@ from tools.harness.relay_objects import Contents
 
 IMAGE = "example.com/main:1"
 SECRETS = ("db", "variables")
-NODES = "/api/v1/nodes"
+NODES, CSI_NODES = "/api/v1/nodes", "/apis/storage.k8s.io/v1/csinodes"
+DRIVERS: dict[str, Any] = {"drivers": []}
 # What the machine of the tests has is none of theirs.
-VOLATILE = "is on tmpfs"
+UNTOLD = ("is on tmpfs", "no pod of kube-proxy", "it starts with --kubeconfig", "clusterDNS")
 
 
 class Node:
@@ -42,6 +45,11 @@ class Node:
         self.kubelet = place.caller(place.pair)
         self.kubeconfig = folder / "kubelet.conf"
         self.lead_to(place.relay.url, place.ca)
+        relay = place.relay
+        listen = f"{LOOPBACK}:{relay.port}"
+        self.disk = FolderNode(folder / "root", listen=listen, journal=relay.data_dir)
+        self.disk.at(KEY).parent.mkdir()
+        write_key(self.disk.at(KEY))
         self.set_network("sticky-ipam")
 
     def lead_to(self, server: str, authority: Path) -> None:
@@ -82,14 +90,19 @@ class Node:
         )
 
     def doctor(self) -> list[str]:
-        """What it says; its exit status is that of what it says."""
+        """What it says of the relay, and of the pods, of which none makes rules of Services; its
+        exit status is that of what it says."""
         flags = [f"--cni-conf-dir={self.folder / 'net.d'}", f"--sticky-ipam={sticky_ipam()}"]
-        done = self.command("doctor", *flags)
-        lines = done.stdout.splitlines()
-        fails = [line for line in lines if line.startswith("fails: ")]
-        assert done.returncode == (1 if fails else 0), done.stderr
-        assert fails or lines[-1] == "nothing would fail"
-        return [line for line in lines if VOLATILE not in line and line != "nothing would fail"]
+        flags.append(f"--root={self.disk.root}")
+        done = self.command("doctor", *flags, path=f"{self.disk.bin}:{os.environ['PATH']}")
+        *lines, last = done.stdout.splitlines()
+        if any(line.startswith("fails: ") for line in [*lines, last]):
+            assert done.returncode == 1, done.stderr
+            lines.append(last)
+        else:
+            assert done.returncode == 3, done.stderr
+            assert last == "nothing was found that would fail, but not all could be seen"
+        return [line for line in lines if not any(it in line for it in UNTOLD)]
 
     def ask_token(self, pod: dict[str, Any]) -> Reply:
         """As kubelet does for the pod."""
@@ -105,6 +118,8 @@ class Node:
         return self.kubelet.get(contents.path("secrets"), named)
 
     def report_images(self, *names: str) -> None:
+        """By kubelet, and by the runtime."""
+        self.disk.set_images([PAUSE, *names])
         images = [{"names": [name], "sizeBytes": 1} for name in names]
         admin = self.place.plane.admin
         expect(admin.patch(f"{NODES}/{self.name}/status", {"status": {"images": images}}))
@@ -121,7 +136,11 @@ def node(control_plane: ControlPlane, tmp_path: Path, rights: None) -> Iterator[
     expect(control_plane.admin.post(NODES, {"metadata": {"name": name}}))
     user, flags = f"system:node:{name}", [f"--keep-secrets={key}"]
     with NodePlace(control_plane, tmp_path, user=user, flags=flags) as place:
-        yield Node(place, name, tmp_path)
+        made = Node(place, name, tmp_path)
+        # As kubelet does when it starts.
+        expect(control_plane.admin.post(CSI_NODES, {"metadata": {"name": name}, "spec": DRIVERS}))
+        made.kubelet.get(f"{CSI_NODES}/{name}").expect()
+        yield made
     expect(control_plane.admin.delete(f"{NODES}/{name}"))
 
 

@@ -1,6 +1,7 @@
 """Each thing that would fail at a reboot is found with its remedy, and nothing else."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,18 +9,26 @@ from typing import Any
 import msgspec
 import pytest
 
+from edge_sidecars.runtime.cli.values import Address
 from relay_sidecar.node.doctor.facts import (
     Certificate,
     Deviation,
     Facts,
     Kubeconfig,
+    Names,
     Relay,
     Reservation,
-    Unknown,
 )
+from relay_sidecar.node.doctor.finding import Finding
 from relay_sidecar.node.doctor.findings import findings, notes
+from relay_sidecar.node.doctor.kubelet import Kubelet
+from relay_sidecar.node.doctor.machine import Machine, RelayStart
 from relay_sidecar.node.doctor.node_reader import filesystem_of
 from relay_sidecar.node.doctor.pods import Pod, image_name, images_of, pods_of
+from relay_sidecar.node.doctor.report import as_json, as_text, exit_status
+from relay_sidecar.node.doctor.runtime import Network, Runtime
+from relay_sidecar.node.doctor.service import Run, Service
+from relay_sidecar.node.doctor.unknown import Unknown
 
 Json = dict[str, Any]
 DAY = 86400.0
@@ -36,6 +45,7 @@ TOKEN: Json = {
 
 
 SECRETS = ("volume", "projected", "variable", "variables")
+CSI_NODE = {"resource": "csinodes.v1.storage.k8s.io", "namespace": "", "name": "edge-1"}
 CONFIG_MAPS = ("c", "kube-root-ca.crt", "settings", "colour")
 
 
@@ -59,7 +69,12 @@ def status(**changed: Any) -> Json:
         "journal": {"directory": "/data/journal", "failure": None, "note": None},
         "secrets": {"isKept": True, "failure": None},
         "tokens": [TOKEN],
-        "streams": [stream(name) for name in (*SECRETS, *CONFIG_MAPS)],
+        "streams": [
+            *(stream(name) for name in (*SECRETS, *CONFIG_MAPS)),
+            stream("absent", resource="secrets.v1.", objects=0),
+            stream("of-nobody", objects=0),
+        ],
+        "restart": {"keyFailure": None, "callers": [], "objects": [CSI_NODE]},
         **changed,
     }
 
@@ -84,7 +99,7 @@ def pod(
     sources = [
         {"serviceAccountToken": token},
         {"secret": {"name": "projected"}},
-        {"secret": {"name": "of-nobody", "optional": True}},
+        {"secret": {"name": "absent", "optional": True}},
         {"configMap": {"name": "kube-root-ca.crt"}},
     ]
     content = {
@@ -93,7 +108,7 @@ def pod(
             "serviceAccountName": "seller",
             "volumes": [
                 {"name": "a", "secret": {"secretName": "volume"}},
-                {"name": "b", "secret": {"secretName": "of-nobody", "optional": True}},
+                {"name": "b", "secret": {"secretName": "absent", "optional": True}},
                 {"name": "c", "projected": {"sources": sources}},
                 {"name": "d", "emptyDir": {}},
                 {"name": "e", "configMap": {"name": "settings"}},
@@ -118,8 +133,65 @@ def relay(**changed: Any) -> Relay:
     return msgspec.convert(status(**changed), Relay)
 
 
+def service(name: str, **changed: Any) -> Service:
+    good: Json = {"lacks": (), "unproven": (), "run": Run("active", NOW - DAY, False)}
+    return Service(name, unit=None, command=None, **good | changed)
+
+
+def machine(**changed: Any) -> Machine:
+    """Of which all is well, and whose runtime lists no images."""
+    good: Json = {
+        "relay": service("relay-sidecar.service"),
+        "kubelet": service("kubelet.service"),
+        "runtime": service("containerd.service"),
+        "systemd": None,
+        "start": RelayStart(
+            data_dir=Path("/data/journal"),
+            keep_secrets=Path("/k"),
+            key_lack="",
+            listen=Address("127.0.0.1", 10550),
+            addresses=("169.254.20.11",),
+            lacks=(),
+        ),
+        "kubelet_settings": Kubelet(
+            kubeconfig=None,
+            has_bootstrap=True,
+            socket="/run/containerd/containerd.sock",
+            cluster_dns=("10.0.0.10",),
+            files=(),
+            lacks=(),
+        ),
+        "runtime_settings": Runtime("", Path("/c"), (Path("/b"),), Path("/n"), 1, True),
+        "images": Unknown("no ctr"),
+        "networks": [Network(Path("/n/1.conflist"), ("bridge",))],
+        "plugins": {},
+    }
+    return Machine(**good | changed)
+
+
+def without_bootstrap() -> Machine:
+    settings = machine().kubelet_settings
+    assert settings is not None
+    return machine(kubelet_settings=replace(settings, has_bootstrap=False))
+
+
+RESTART: Json = {"keyFailure": None, "callers": [], "objects": [CSI_NODE]}
+
+
+def found(facts: Facts) -> list[Finding]:
+    """But for what no test here looks at: a sandbox image, and kube-proxy."""
+    of_others = ("Services", "the container runtime")
+    return [it for it in findings(facts) if it.what not in of_others]
+
+
 GOOD = Facts(
     now=NOW,
+    node="edge-1",
+    machine=machine(),
+    names={"10.0.0.10": Names(service="kube-system/dns", here=1, elsewhere=0)},
+    volumes={},
+    pod_kubeconfig=Path("/data/public/kubeconfig"),
+    pod_kubeconfig_lack="",
     relay=relay(),
     pods=[pod()],
     images=frozenset({IMAGE}),
@@ -147,6 +219,23 @@ def with_relay(**changed: Any) -> Facts:
     return replace(GOOD, relay=relay(**changed))
 
 
+def with_volume(volume: Json) -> Facts:
+    return replace(GOOD, pods=[pod(spec={**container(), "volumes": [{"name": "v", **volume}]})])
+
+
+def with_projected(source: Json) -> Facts:
+    return with_volume({"projected": {"sources": [source]}})
+
+
+def with_dns(here: int, elsewhere: int) -> Facts:
+    names = Names(service="kube-system/dns", here=here, elsewhere=elsewhere)
+    return replace(GOOD, names={"10.0.0.10": names})
+
+
+def with_kubelet(**changed: Any) -> Facts:
+    return replace(GOOD, machine=machine(kubelet=service("kubelet.service", **changed)))
+
+
 FAILING: dict[str, tuple[Facts, str]] = {
     "the relay does not answer": (
         replace(GOOD, relay=Unknown("no answer at http://127.0.0.1:10551")),
@@ -171,7 +260,9 @@ FAILING: dict[str, tuple[Facts, str]] = {
         "on a disk",
     ),
     "the journal fails": (
-        with_relay(journal={"directory": "/d", "failure": "/d: No space left on device"}),
+        with_relay(
+            journal={"directory": "/data/journal", "failure": "/d: No space left on device"}
+        ),
         "what the relay keeps: /d: No space left on device; free or repair that disk",
     ),
     "the key is missing": (
@@ -188,7 +279,7 @@ FAILING: dict[str, tuple[Facts, str]] = {
         with_relay(
             secrets={"isKept": False, "failure": None},
             tokens=[],
-            streams=[stream(name) for name in CONFIG_MAPS],
+            streams=[stream(name) for name in (*CONFIG_MAPS, "of-nobody")],
         ),
         "Secrets and tokens: none is kept, and 1 pods need some; install with --keep-secrets "
         "KEYFILE",
@@ -206,22 +297,6 @@ FAILING: dict[str, tuple[Facts, str]] = {
         replace(GOOD, certificate=Certificate(NOW - 9 * DAY, NOW + 0.9 * DAY)),
         "the node's certificate: it ends in 21.6 h, and kubelet should have renewed it by now; "
         "restart kubelet while the link is up, and " + CSR,
-    ),
-    "the snapshot is old": (
-        replace(GOOD, outdated=[Path("/run/flannel/subnet.env")]),
-        "the network of pods: /run/flannel/subnet.env is gone with a reboot, and its copy is "
-        "missing or old; run `relay-sidecar node snapshot`, and see that "
-        "relay-sidecar-snapshot.path is enabled",
-    ),
-    "a file was changed": (
-        replace(GOOD, deviations=[Deviation(Path("/etc/f"), Path("/data/node/backup/f"))]),
-        "the installation: /etc/f is not as it was installed; copy /data/node/backup/f there, "
-        "then run `relay-sidecar node install` again with the same flags",
-    ),
-    "a file that was new was changed": (
-        replace(GOOD, deviations=[Deviation(Path("/etc/f"), None)]),
-        "the installation: /etc/f is not as it was installed; delete it, then run `relay-sidecar "
-        "node install` again with the same flags",
     ),
     "the clock is ahead": (
         replace(GOOD, upstream_time=NOW - 31),
@@ -295,7 +370,7 @@ FAILING: dict[str, tuple[Facts, str]] = {
 
 @pytest.mark.parametrize(("facts", "line"), FAILING.values(), ids=list(FAILING))
 def test_what_would_fail_is_said_with_its_remedy(facts: Facts, line: str) -> None:
-    assert list(map(str, findings(facts))) == [f"fails: {line}"]
+    assert list(map(str, found(facts))) == [f"fails: {line}"]
 
 
 WELL: dict[str, Facts] = {
@@ -305,7 +380,16 @@ WELL: dict[str, Facts] = {
     ),
     "the clock is a little off": replace(GOOD, upstream_time=NOW - 30),
     "nobody tells the time": replace(GOOD, upstream_time=None),
-    "nobody lists all images": replace(GOOD, images=None, pods=[pod(spec=container(image="x"))]),
+    "the runtime lists more images than the Node": replace(
+        GOOD,
+        images=frozenset(),
+        machine=machine(images=frozenset({"docker.io/library/web:1"})),
+    ),
+    "the certificate has ended, and kubelet starts with it": replace(
+        GOOD,
+        certificate=Certificate(NOW - 10 * DAY, NOW - DAY),
+        machine=without_bootstrap(),
+    ),
     "the link is down": with_relay(link={"isUp": False, "state": "down"}),
     "no pod needs a Secret or token": replace(
         with_relay(secrets={"isKept": False, "failure": None}),
@@ -329,7 +413,105 @@ WELL: dict[str, Facts] = {
 
 @pytest.mark.parametrize("facts", WELL.values(), ids=list(WELL))
 def test_what_would_work_is_not_found(facts: Facts) -> None:
-    assert findings(facts) == []
+    assert found(facts) == []
+
+
+HOST = {"hostNetwork": True, "serviceAccountName": "kube-proxy", **container()}
+PROXY = pod(metadata={"namespace": "kube-system", "name": "kube-proxy-1", "uid": "u-9"}, spec=HOST)
+SERVICES = stream("", resource="services.v1.", namespace="", fieldSelector="")
+SLICES = SERVICES | {"resource": "endpointslices.v1.discovery.k8s.io"}
+
+
+def with_proxy(*rights: str, streams: Sequence[Json] = (SERVICES, SLICES)) -> Facts:
+    caller = {
+        "namespace": "kube-system",
+        "serviceAccount": "kube-proxy",
+        "podUID": "u-9",
+        "rights": rights,
+    }
+    restart = {"keyFailure": None, "callers": [caller], "objects": [CSI_NODE]}
+    return replace(with_relay(restart=restart, streams=streams), pods=[PROXY])
+
+
+def claiming(*objects: Json, volume: str = "pv-1") -> Facts:
+    spec = {**container(), "volumes": [{"persistentVolumeClaim": {"claimName": "data"}}]}
+    restart = {"keyFailure": None, "callers": [], "objects": [CSI_NODE, *objects]}
+    facts = replace(with_relay(restart=restart), pods=[pod(spec=spec)])
+    return replace(facts, volumes={("shop", "data"): volume})
+
+
+CLAIM = {"resource": "persistentvolumeclaims.v1.", "namespace": "shop", "name": "data"}
+VOLUME = {"resource": "persistentvolumes.v1.", "namespace": "", "name": "pv-1"}
+RIGHTS = ("list services", "watch endpointslices.discovery.k8s.io")
+
+
+@pytest.mark.parametrize(
+    ("facts", "verdict", "why"),
+    [
+        (with_proxy(*RIGHTS), "", ""),
+        (with_proxy(), "fails", "the relay knows no right of its token"),
+        (with_proxy("get services", RIGHTS[1]), "fails", "no right to list services is kept"),
+        (with_proxy(RIGHTS[0]), "fails", "no right to list endpointslices.discovery.k8s.io"),
+        (with_proxy(*RIGHTS, streams=[SLICES]), "fails", "services are not kept"),
+        (with_relay(restart=RESTART | {"objects": []}), "fails", "CSINode edge-1 is not kept"),
+        (with_relay(restart=RESTART | {"keyFailure": "gone"}), "fails", "gone"),
+        (claiming(CLAIM, VOLUME), "", ""),
+        (claiming(VOLUME), "fails", "PersistentVolumeClaim data is not kept"),
+        (claiming(CLAIM), "fails", "PersistentVolume pv-1 is not kept"),
+        (claiming(CLAIM, volume=""), "", ""),
+        (with_projected({"podCertificate": {}}), "fails", "a certificate that only the cloud"),
+        (with_projected({"clusterTrustBundle": {}}), "fails", "ClusterTrustBundles are not kept"),
+        (with_volume({"nfs": {"server": "nas"}}), "unknown", "the server of volume v"),
+        (with_volume({"csi": {"driver": "d"}}), "fails", "CSIDrivers are not kept"),
+        (with_dns(1, 0), "", ""),
+        (with_dns(0, 2), "fails", "of which nothing runs here"),
+        (with_dns(1, 2), "unknown", "2 of 3 endpoints are on other nodes"),
+        (replace(GOOD, names=Unknown("403")), "unknown", "leads is not known: 403"),
+        (replace(GOOD, machine=machine(systemd=Unknown("no"))), "unknown", "is not known: no"),
+        (with_kubelet(run=Run("auto-restart", None, False)), "fails", "does not stay up now"),
+        (with_kubelet(run=Run("inactive", None, False)), "unknown", "it does not run now"),
+        (with_kubelet(unproven=(Path("/u"),)), "unknown", "/u changed after it was started"),
+        (with_kubelet(lacks=("it is masked",)), "fails", "it is masked"),
+        (replace(GOOD, images=None), "unknown", "kubelet reports 50"),
+    ],
+)
+def test_the_machine_and_what_the_relay_keeps_are_looked_at(
+    facts: Facts, verdict: str, why: str
+) -> None:
+    told = found(facts)
+    assert (told[0].verdict if told else "") == verdict, told
+    assert any(why in str(it) for it in told) or not verdict, told
+
+
+def test_only_where_all_was_seen_nothing_would_fail() -> None:
+    unseen = findings(with_dns(1, 2))
+    failing = findings(with_dns(0, 2))
+    assert [exit_status(it) for it in ([], unseen, failing)] == [0, 3, 1]
+    assert as_text([], ["n"]) == "note: n\nnothing would fail"
+    assert as_text(unseen, []).endswith("but not all could be seen")
+    assert "nothing" not in as_text(failing, []).splitlines()[-1]
+    told = [json.loads(as_json(it, ["n"])) for it in ([], unseen, failing)]
+    assert [it["wouldFail"] for it in told] == [False, None, True]
+    assert {it["verdict"] for it in told[1]["findings"]} == {"unknown"}
+    assert told[0]["notes"] == ["n"]
+
+
+@pytest.mark.parametrize(
+    ("mount", "script", "name", "word"),
+    [
+        ({}, ["cp", "/x", "/host/bin/flannel"], "flannel", "yes"),
+        ({}, ["cp", "/x", "/host/bin/flannel"], "bridge", ""),
+        ({}, ["sh", "install"], "bridge", "perhaps"),
+        ({"readOnly": True}, ["cp", "/x", "/host/bin/flannel"], "flannel", ""),
+    ],
+)
+def test_a_pod_may_put_back_what_a_node_lacks(
+    mount: Json, script: list[str], name: str, word: str
+) -> None:
+    mounts = [{"name": "v", "mountPath": "/host", **mount}]
+    spec = container(command=script, volumeMounts=mounts)
+    spec["volumes"] = [{"name": "v", "hostPath": {"path": "/opt/cni"}}]
+    assert pod(spec=spec).writes("/opt/cni/bin", name) == word
 
 
 NEEDY = {
@@ -342,14 +524,13 @@ NEEDY = {
     [
         {"status": {"phase": "Succeeded"}},
         {"status": {"phase": "Failed"}},
-        {"metadata": {"annotations": {"kubernetes.io/config.mirror": "1"}}},
         {"metadata": {"deletionTimestamp": "2026-11-23T00:00:00Z"}},
     ],
 )
 def test_a_pod_that_kubelet_does_not_start_needs_nothing(changed: Json) -> None:
     facts = replace(GOOD, reservations=[])
-    assert len(findings(replace(facts, pods=[pod(**NEEDY)]))) == 3
-    assert findings(replace(facts, pods=[pod(**NEEDY, **changed)])) == []
+    assert len(found(replace(facts, pods=[pod(**NEEDY)]))) == 3
+    assert found(replace(facts, pods=[pod(**NEEDY, **changed)])) == []
 
 
 @pytest.mark.parametrize(
@@ -363,17 +544,17 @@ def test_a_pod_that_kubelet_does_not_start_needs_nothing(changed: Json) -> None:
     ],
 )
 def test_a_token_for_anything_else_is_none(other: Json) -> None:
-    [finding] = findings(with_relay(tokens=[TOKEN | other]))
+    [finding] = found(with_relay(tokens=[TOKEN | other]))
     assert "no token of ServiceAccount seller for vault" in str(finding)
 
 
 def test_a_token_without_an_audience_is_that_of_the_default() -> None:
     source = {"serviceAccountToken": {"path": "token"}}
     spec = {**container(), "volumes": [{"projected": {"sources": [source]}}]}
-    [finding] = findings(with_pod(spec=spec))
+    [finding] = found(with_pod(spec=spec))
     assert "ServiceAccount seller is kept" in str(finding)
     kept = TOKEN | {"audiences": [], "expirationSeconds": 3600}
-    assert findings(replace(with_relay(tokens=[kept]), pods=[pod(spec=spec)])) == []
+    assert found(replace(with_relay(tokens=[kept]), pods=[pod(spec=spec)])) == []
 
 
 @pytest.mark.parametrize(
@@ -388,20 +569,20 @@ def test_a_token_without_an_audience_is_that_of_the_default() -> None:
 @pytest.mark.parametrize("name", SECRETS)
 def test_only_a_list_of_a_secret_by_name_keeps_it(name: str, other: Json) -> None:
     others = [it for it in status()["streams"] if name != it["fieldSelector"].partition("=")[2]]
-    [finding] = findings(with_relay(streams=[*others, stream(name, **other)]))
+    [finding] = found(with_relay(streams=[*others, stream(name, **other)]))
     assert f"Secret {name} is not kept" in str(finding)
 
 
 @pytest.mark.parametrize("name", CONFIG_MAPS)
 def test_a_config_map_is_kept_by_name_or_with_others(name: str) -> None:
     others = [it for it in status()["streams"] if name != it["fieldSelector"].partition("=")[2]]
-    [finding] = findings(with_relay(streams=others))
+    [finding] = found(with_relay(streams=others))
     assert f"ConfigMap {name} is not kept" in str(finding)
     for namespace in ("shop", ""):
         all_of_them = stream(name, namespace=namespace, fieldSelector="")
-        assert not findings(with_relay(streams=[*others, all_of_them]))
+        assert not found(with_relay(streams=[*others, all_of_them]))
         unlisted = {**all_of_them, "resourceVersion": None}
-        assert len(findings(with_relay(streams=[*others, unlisted]))) == 1
+        assert len(found(with_relay(streams=[*others, unlisted]))) == 1
 
 
 @pytest.mark.parametrize(
@@ -414,17 +595,38 @@ def test_a_config_map_is_kept_by_name_or_with_others(name: str) -> None:
     ],
 )
 def test_a_reservation_of_another_pod_or_address_keeps_nothing(other: Reservation) -> None:
-    [finding] = findings(replace(GOOD, reservations=[other]))
+    [finding] = found(replace(GOOD, reservations=[other]))
     assert "no reservation keeps its address 10.9.0.2" in str(finding)
+
+
+def test_a_static_pod_needs_its_image() -> None:
+    static = {"metadata": {"annotations": {"kubernetes.io/config.mirror": "1"}}}
+    [finding] = found(replace(GOOD, reservations=[], pods=[pod(**NEEDY, **static)]))
+    assert "imagePullPolicy Always" in str(finding)
 
 
 def test_what_is_not_of_now_or_was_not_looked_at_is_noted() -> None:
     assert notes(GOOD) == []
     facts = with_relay(link={"isUp": False, "state": "down"})
-    text = " ".join(notes(replace(facts, upstream_time=None, images=None)))
+    changed = [Deviation(Path("/etc/f"), Path("/data/b/f")), Deviation(Path("/etc/g"), None)]
+    text = " ".join(
+        notes(
+            replace(
+                facts,
+                upstream_time=None,
+                outdated=[Path("/run/flannel/subnet.env")],
+                deviations=changed,
+                certificate=Certificate(NOW - 9.5 * DAY, NOW + 0.5 * DAY),
+                machine=without_bootstrap(),
+            )
+        )
+    )
     assert "those that the relay last knew" in text
     assert "the clock was not compared" in text
-    assert "a missing one would not be seen" in text
+    assert "takes some 15 s longer; run `relay-sidecar node snapshot`" in text
+    assert "/etc/f is not as it was installed: copy /data/b/f there" in text
+    assert "/etc/g is not as it was installed: delete it" in text
+    assert "certificate ends in 12.0 h" in text
 
 
 # ── what is read ──

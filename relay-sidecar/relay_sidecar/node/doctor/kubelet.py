@@ -1,0 +1,84 @@
+"""Kubelet's command line and configuration, as its next start would read them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from relay_sidecar.node.doctor.runtime import SOCKET
+from relay_sidecar.node.doctor.unit_files import Command, Disk
+
+KIND: Final = "KubeletConfiguration"
+# Files that it does not start without, as its configuration names them.
+_FILES: Final = (
+    *(("authentication", "x509", "clientCAFile"), ("tlsCertFile",), ("tlsPrivateKeyFile",)),
+)
+_RESOLVERS: Final = "/etc/resolv.conf"
+
+
+@dataclass(frozen=True)
+class Kubelet:
+    """`lacks`: why it does not start, or starts no pod. `files`: which it reads as it starts."""
+
+    kubeconfig: Path | None
+    has_bootstrap: bool
+    socket: str
+    cluster_dns: tuple[str, ...]
+    files: tuple[Path, ...]
+    lacks: tuple[str, ...]
+
+
+def read_kubelet(command: Command, disk: Disk) -> Kubelet:
+    named = command.flag("--config")
+    lacks: list[str] = []
+    content: Mapping[str, Any] = {}
+    if named is not None:
+        try:
+            content = _configuration(named, disk)
+        except ValueError as error:
+            lacks.append(f"--config={named}: {error}")
+    folder = command.flag("--config-dir")
+    drop_ins = [] if folder is None else sorted(disk.at(folder).glob("*.conf"))
+    dns, socket = content.get("clusterDNS"), content.get("containerRuntimeEndpoint")
+    flags = {name: command.flag(name) for name in ("--cluster-dns", "--container-runtime-endpoint")}
+    if flags["--cluster-dns"]:
+        dns = flags["--cluster-dns"].split(",")
+    socket = flags["--container-runtime-endpoint"] or socket or SOCKET
+    lacks += _missing(content, disk)
+    kubeconfig = command.flag("--kubeconfig")
+    files = [Path(named)] if named else []
+    return Kubelet(
+        kubeconfig=Path(kubeconfig) if kubeconfig else None,
+        has_bootstrap=bool(command.flag("--bootstrap-kubeconfig")),
+        socket=str(socket).removeprefix("unix://"),
+        cluster_dns=tuple(map(str, dns)) if isinstance(dns, list) else (),
+        files=(*files, *(Path(folder or "/") / each.name for each in drop_ins)),
+        lacks=tuple(lacks),
+    )
+
+
+def _configuration(path: str, disk: Disk) -> Mapping[str, Any]:
+    """Raises ValueError, in one line."""
+    from yaml import YAMLError, safe_load
+
+    try:
+        content = safe_load(disk.at(path).read_bytes())
+    except OSError as error:
+        raise ValueError(error.strerror or str(error)) from error
+    except YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from error
+    if not (isinstance(content, dict) and content.get("kind") == KIND):
+        raise ValueError(f"it is no {KIND}")
+    return content
+
+
+def _missing(content: Mapping[str, Any], disk: Disk) -> Iterator[str]:
+    for names in _FILES:
+        path: Any = content
+        for name in names:
+            path = path.get(name) if isinstance(path, dict) else None
+        if isinstance(path, str) and path and not disk.at(path).is_file():
+            yield f"{path}, its {names[-1]}, does not exist"
+    resolvers = content.get("resolvConf", _RESOLVERS)
+    if resolvers and not disk.at(str(resolvers)).is_file():
+        yield f"{resolvers}, its resolvConf, does not exist: no pod starts without it"

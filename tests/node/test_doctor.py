@@ -1,0 +1,80 @@
+"""`node doctor` beside what a reboot while cut does, for one broken thing after the other: what it
+calls good comes back, what it calls failing does not.
+"""
+
+import time
+
+import pytest
+
+from tools.harness.nodes import workloads
+from tools.harness.nodes.breakages import ALL, Breakage
+from tools.harness.nodes.breaking import BreakingNode
+from tools.harness.nodes.cluster import NodeCluster
+from tools.harness.nodes.node import Node
+from tools.harness.nodes.workloads import PLAIN, RELAYED, PodFacts
+
+# Seconds after which what is not back does not come: a whole node takes 7 to 22.
+PATIENCE = 60.0
+WORDS = {0: "nothing", 1: "fails", 3: "unknown"}
+NAME = "web"
+
+
+def is_back(cluster: NodeCluster, node: Node, theirs: list[PodFacts]) -> bool:
+    """Its pods with all that they were given, rules, names, and the way to another node's pod. Not
+    what is on other nodes with a relay, which may be broken themselves."""
+    away = workloads.on(cluster.pods(), PLAIN, NAME)
+    asked = workloads.Asker(node.address, workloads.IMPATIENT)
+    told = [workloads.ask_local(node.name, asked)]
+    told += [workloads.ask_pod(pod, asked) for pod in (*theirs, away)]
+    # A Service answers by any of its pods.
+    named = workloads.fetch(node.address, f"http://{NAME}:{workloads.PORT}/")
+    return not any(told) and isinstance(named, dict)
+
+
+def comes_back(cluster: NodeCluster, node: Node, theirs: list[PodFacts]) -> float | None:
+    """Seconds from its power until it is whole; None where that does not come."""
+    node.lose_power()
+    node.power_on()
+    started = time.monotonic()
+    while time.monotonic() - started < PATIENCE:
+        if is_back(cluster, node, theirs):
+            return time.monotonic() - started
+        time.sleep(0.5)
+    return None
+
+
+def hold_to_one_another(cluster: NodeCluster, name: str, breakage: Breakage) -> str:
+    """Returns what is wrong with doctor's word, or ""."""
+    node = cluster.nodes[name]
+    theirs = [it for it in cluster.pods().values() if it.node == name]
+    breaking = BreakingNode(node)
+    try:
+        breakage.do(breaking)
+        told = node.relay("node", "doctor")
+        node.cut()
+        took = comes_back(cluster, node, theirs)
+    finally:
+        breaking.put_back()
+        node.lose_power()
+        node.power_on()
+        node.heal()
+        cluster.until(lambda: is_back(cluster, node, theirs), what=f"{name} is whole again")
+        cluster.until(lambda: name in cluster.ready(), what=f"{name} is Ready again")
+        cluster.until_doctor_finds_nothing(name)
+    came = "did not come back" if took is None else f"came back after {took:.1f} s"
+    said = f"{breakage.name}: {came}; doctor (status {told.status}):\n{told.output}"
+    print(said)
+    if WORDS.get(told.status) != breakage.word or breakage.says not in told.output:
+        return f"doctor should say {breakage.word}, {breakage.says!r}: {said}"
+    is_right = breakage.comes_back in (None, took is not None)
+    return "" if is_right else f"a contradiction: {said}"
+
+
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("breakage", ALL, ids=lambda it: it.name)
+def test_a_reboot_bears_out_what_doctor_says(
+    cluster: NodeCluster, before: dict[str, PodFacts], breakage: Breakage
+) -> None:
+    assert hold_to_one_another(cluster, RELAYED[0], breakage) == ""
