@@ -63,6 +63,9 @@ func add(args *skel.CmdArgs) error {
 	if err != nil {
 		return err
 	}
+	if isUninstalled() {
+		return addUnreserved(conf, args)
+	}
 	key, pod, err := podOf(args.Args)
 	if err != nil {
 		return err
@@ -232,6 +235,9 @@ func del(args *skel.CmdArgs) error {
 	if err != nil {
 		return err
 	}
+	if isUninstalled() {
+		return delUnreserved(conf, args)
+	}
 	reservations, known, err := readStore(conf.IPAM.Sticky.StateDir, conf.Name)
 	if err != nil {
 		return err
@@ -261,7 +267,7 @@ func status(args *skel.CmdArgs) error {
 	if err != nil {
 		return err
 	}
-	if _, err := delegateOf(conf.IPAM.Sticky.Delegate, args); err != nil {
+	if _, err := delegateOf(conf.IPAM.Sticky.Delegate, args); err != nil || isUninstalled() {
 		return err
 	}
 	reservations, err := openStore(conf.IPAM.Sticky.StateDir, conf.Name)
@@ -278,6 +284,9 @@ func collect(args *skel.CmdArgs) error {
 	conf, err := parseConf(args.StdinData)
 	if err != nil {
 		return err
+	}
+	if isUninstalled() {
+		return nil
 	}
 	var gc types.PluginConf
 	if err := json.Unmarshal(args.StdinData, &gc); err != nil {

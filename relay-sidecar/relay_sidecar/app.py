@@ -176,6 +176,7 @@ def _credentials(config: Config) -> Credentials:
             certificate=config.client_certificate,
             key=config.client_key,
             authorities=config.certificate_authority,
+            tls_server_name=config.tls_server_name,
             proxies=config.proxies,
         )
     return pod_credentials(config.server, config.service_account_dir, config.proxies)

@@ -27,10 +27,9 @@ class _Loaded(NamedTuple):
 
 class ClientCertificate:
     """`key`: None where the certificate's file holds both, as kubelet's does. `authorities`: None
-    for those of the system. Raises `UnusableCredentials` naming the files, `BadInput` for
+    for those of the system; `tls_server_name`: which its certificate has, None for the server's.
+    Raises `UnusableCredentials` naming the files, `BadInput` for
     `proxies` that cannot be used."""
-
-    tls_server_name: str | None = None
 
     def __init__(
         self,
@@ -39,8 +38,10 @@ class ClientCertificate:
         certificate: Path,
         key: Path | None,
         authorities: Path | None,
+        tls_server_name: str | None = None,
         proxies: ProxyVariables = NO_PROXIES,
     ) -> None:
+        self.tls_server_name = tls_server_name
         self.server = server.rstrip("/")
         self.proxy = proxies.proxy_for(server)
         self.certificate, self.key = certificate, key or certificate

@@ -1,17 +1,17 @@
 """`relay-sidecar node`: the relay as part of a node, before kubelet.
 
-`install` and `uninstall` change files, all or none, and say what they do; `prepare`, `snapshot` and
+`install` and `uninstall` change files, all or none, and say what they do (exit status 2 for bad
+input, 1 for a node that does not do it); `prepare`, `snapshot` and
 `ipam-gc` are what the units run; `status` and `doctor` look, and change nothing. Each imports what
 it needs itself: all of a node waits for `prepare`.
 """
 
 import argparse
 import datetime
-import difflib
-import shutil
+import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -21,22 +21,19 @@ from edge_sidecars.runtime.cli.proxies import proxy_variables
 from edge_sidecars.runtime.cli.startup import missing_extra
 from edge_sidecars.runtime.cli.values import BadInput, address, seconds, url
 from relay_sidecar.config import DEFAULT_LISTEN, DEFAULT_STATUS_LISTEN
-from relay_sidecar.node.installer import cni, snapshot, units
-from relay_sidecar.node.installer.installation import FileChange, Installation
+from relay_sidecar.node.installer import cni, snapshot
+from relay_sidecar.node.installer.services import InstallationFailed
 
 if TYPE_CHECKING:
     from relay_sidecar.node.doctor.node_reader import Places
-    from relay_sidecar.node.installer.plan import NodeOptions, Plan
 
+# Seconds: a start with a big journal, and the first lists over a link with round trips of 2 s.
+PATIENCE: Final = 60.0
 DATA_DIR: Final = Path("/var/lib/relay-sidecar")
 ROOT: Final = Path("/")
 # Where kubeadm puts them.
 KUBELET_KUBECONFIG: Final = Path("/etc/kubernetes/kubelet.conf")
 CLIENT_CA_FILE: Final = Path("/etc/kubernetes/pki/ca.crt")
-# Seconds; of one call of systemctl. Uninstalling is to be over in ten, and waits for nothing; a
-# start fails by itself after 90 (systemd-system.conf(5), DefaultTimeoutStartSec=).
-UNINSTALL_TIMEOUT: Final = 8.0
-INSTALL_TIMEOUT: Final = 100.0
 
 
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
@@ -48,6 +45,9 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
     except BadInput as error:
         sys.stderr.write(f"relay-sidecar node: {error}\n")
         return 2
+    except InstallationFailed as error:
+        sys.stderr.write(f"relay-sidecar node: {error}\n")
+        return 1
     except ModuleNotFoundError as error:
         # Certificates and YAML: no image for pods has what they need.
         return missing_extra(error, program="relay-sidecar node", extra="node")
@@ -109,7 +109,7 @@ def _add_path(
     it: argparse.ArgumentParser, flag: str, value: str, default: Path, text: str = ""
 ) -> None:
     told = f"{text}; default %(default)s" if text else "default %(default)s"
-    it.add_argument(flag, type=Path, default=default, metavar=value, help=told)
+    it.add_argument(flag, type=checked(absolute), default=default, metavar=value, help=told)
 
 
 def _add_data_dir(it: argparse.ArgumentParser) -> None:
@@ -141,159 +141,87 @@ def _add_places(it: argparse.ArgumentParser) -> None:
 
 def _add_install(it: argparse.ArgumentParser) -> None:
     _add_data_dir(it)
-    text = "with which kubelet starts"
-    _add_path(it, "--kubelet-kubeconfig", "FILE", KUBELET_KUBECONFIG, text)
-    text = "who signs kubelet's certificate"
-    _add_path(it, "--client-ca-file", "FILE", CLIENT_CA_FILE, text)
     it.add_argument(
-        "--listen", type=checked(address), default=address(DEFAULT_LISTEN), metavar="HOST:PORT"
+        "--kubelet-kubeconfig",
+        type=checked(absolute),
+        metavar="FILE",
+        help=f"with which kubelet starts; default {KUBELET_KUBECONFIG}",
+    )
+    it.add_argument(
+        "--client-ca-file",
+        type=checked(absolute),
+        metavar="FILE",
+        help=f"who signs kubelet's certificate; default {CLIENT_CA_FILE}",
+    )
+    it.add_argument(
+        "--listen",
+        type=checked(address),
+        metavar="HOST:PORT",
+        help=f"of the relay, for kubelet; default {DEFAULT_LISTEN}",
     )
     it.add_argument(
         "--pod-listen",
-        type=checked(address),
-        metavar="HOST:PORT",
+        type=checked(_or_none(address)),
+        metavar="HOST:PORT|none",
         help="for pods of the pod network, on a link-local address like 169.254.20.11:10550",
     )
     it.add_argument(
         "--keep-secrets",
-        type=Path,
-        metavar="KEYFILE",
-        help=f"Secrets and tokens outlast a reboot, sealed; a file named {'relay-sidecar-key'} is "
+        type=checked(_or_none(absolute)),
+        metavar="KEYFILE|none",
+        help="Secrets and tokens outlast a reboot, sealed; a file named relay-sidecar-key is "
         "an encrypted credential of systemd",
     )
     it.add_argument(
         "--sticky-ipam",
-        default="sticky-ipam",
         metavar="FILE|none",
-        help="the CNI plugin with which pods keep their addresses; default: the one in PATH",
+        help="the CNI plugin with which pods keep their addresses; default: the one beside this "
+        "program, or in PATH",
     )
-    it.add_argument("--now", action="store_true", help="start the relay and restart kubelet")
+    it.add_argument(
+        "--fresh",
+        action="store_true",
+        help="options that are not given have their defaults, not what was installed before",
+    )
+    it.add_argument("--now", action="store_true", help="restart kubelet too, to use the relay")
+    it.add_argument(
+        "--patience",
+        type=checked(seconds),
+        default=PATIENCE,
+        metavar="DURATION",
+        help="in which the relay has to serve kubelet's own reads; default 60s",
+    )
     it.add_argument("--dry-run", action="store_true", help="show the changes and make none")
-    it.add_argument("flags", nargs="*", metavar="-- FLAG", help="more flags of the relay")
+    it.add_argument(
+        "flags", nargs="*", metavar="-- FLAG", help="more flags of the relay; default: as before"
+    )
     it.set_defaults(work=_install)
+
+
+def absolute(text: str) -> Path:
+    """Raises `BadInput`."""
+    if not text.startswith("/"):
+        raise BadInput(f"{text!r:.80} is relative to a folder of this moment: name it from / on")
+    return Path(os.path.normpath(text))
+
+
+def _or_none(parse: Callable[[str], object]) -> Callable[[str], object]:
+    return lambda text: text if text == "none" else parse(text)
 
 
 # ── install, uninstall ──
 
 
 def _install(given: argparse.Namespace) -> None:
-    from relay_sidecar.node.installer.plan import plan
+    from relay_sidecar.commands.node_install import install
 
-    installation = Installation(ROOT, given.data_dir)
-    wanted = plan(_options(given), installation)
-    pending = installation.pending(wanted.changes)
-    commands = _commands_of_install(wanted) if given.now else []
-    for change in pending:
-        _show(change, installation, with_text=given.dry_run)
-    if not given.dry_run:
-        installation.install(wanted.changes)
-    _finish(pending, wanted.notes, commands, is_dry=given.dry_run, timeout=INSTALL_TIMEOUT)
-
-
-def _options(given: argparse.Namespace) -> "NodeOptions":
-    from relay_sidecar.node.installer.plan import NodeOptions
-
-    return NodeOptions(
-        kubelet_kubeconfig=given.kubelet_kubeconfig,
-        data_dir=given.data_dir,
-        listen=given.listen,
-        pod_listen=given.pod_listen,
-        client_ca_file=given.client_ca_file,
-        keep_secrets=given.keep_secrets,
-        sticky_ipam=_binary(given.sticky_ipam),
-        program=(str(Path(sys.argv[0]).absolute()),),
-        more_flags=tuple(given.flags),
-    )
-
-
-def _binary(name: str) -> Path | None:
-    if name == "none":
-        return None
-    found = shutil.which(name) or shutil.which(name, path=str(cni.BINARY.parent))
-    return Path(found or name)
+    install(given, ROOT)
 
 
 def _uninstall(given: argparse.Namespace) -> None:
-    installation = Installation(ROOT, given.data_dir)
-    recorded = installation.recorded()
-    if not recorded:
-        raise BadInput(f"nothing is installed by {given.data_dir}: name its --data-dir")
-    changes = [
-        FileChange(path, installation.original(path), change.mode)
-        for path, change in recorded.items()
-    ]
-    for change in changes:
-        _show(change, installation, with_text=given.dry_run)
-    if not given.dry_run:
-        installation.uninstall(is_forced=given.force)
-    notes = [f"{given.data_dir} is left: what is kept there, and the node's CA"]
-    stop = [["stop", "--no-block", units.RELAY, f"{units.SNAPSHOT}.path", f"{units.IPAM_GC}.timer"]]
-    commands = [["daemon-reload"], ["restart", "--no-block", "kubelet"], *stop]
-    commands = commands if given.now else []
-    _finish(changes, notes, commands, is_dry=given.dry_run, timeout=UNINSTALL_TIMEOUT)
+    from relay_sidecar.commands.node_install import uninstall
 
-
-def _commands_of_install(wanted: "Plan") -> list[list[str]]:
-    names = [change.path.name for change in wanted.changes if change.path.parent == units.FOLDER]
-    started = [name for name in names if name.endswith((".path", ".timer"))]
-    return [
-        ["daemon-reload"],
-        ["enable", units.RELAY, *started],
-        ["restart", units.RELAY, *started],
-        ["restart", "--no-block", "kubelet"],
-    ]
-
-
-def _show(change: FileChange, installation: Installation, *, with_text: bool) -> None:
-    what = "remove" if change.content is None else "write"
-    print(f"{what} {change.path}")
-    if with_text:
-        path = installation.on_node(change.path)
-        before = path.read_bytes() if path.is_file() else b""
-        print(*_difference(before, change.content or b""), sep="\n")
-
-
-def _difference(before: bytes, after: bytes) -> list[str]:
-    try:
-        old, new = before.decode().splitlines(), after.decode().splitlines()
-    except UnicodeDecodeError:
-        return [f"  {len(before)} bytes before, {len(after)} after"]
-    lines = difflib.unified_diff(old, new, lineterm="", n=1)
-    return [f"  {line}" for line in list(lines)[2:]]
-
-
-def _finish(
-    changes: Sequence[FileChange],
-    notes: Sequence[str],
-    commands: Sequence[Sequence[str]],
-    *,
-    is_dry: bool,
-    timeout: float,
-) -> None:
-    if not changes:
-        print("nothing to change")
-    for note in notes:
-        print(f"note: {note}")
-    for command in commands:
-        print("systemctl", *command)
-        if not is_dry:
-            _systemctl(command, timeout)
-
-
-def _systemctl(command: Sequence[str], timeout: float) -> None:
-    try:
-        subprocess.run(
-            ["systemctl", *command],
-            check=True,
-            timeout=timeout,
-            capture_output=True,
-            text=True,
-        )
-    except FileNotFoundError as error:
-        raise BadInput("systemctl is missing: start the relay before kubelet by hand") from error
-    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
-        why = " ".join(str(error.stderr or error).split())
-        raise BadInput(f"systemctl {' '.join(command)}: {why}") from error
+    uninstall(given, ROOT)
 
 
 # ── what the units run ──

@@ -55,7 +55,7 @@ MIN_WRITE_TIMEOUT = 1.0
 MIN_WATCH_BUFFER = 64 * 1024
 # Bytes; less does not hold the discovery documents of a cluster, and a list of its pods.
 MIN_BUDGET = 8 * 1024 * 1024
-_CERTIFICATE = ("client_certificate", "client_key", "certificate_authority")
+_CERTIFICATE = ("client_certificate", "client_key", "certificate_authority", "tls_server_name")
 # Without an upstream these would say nothing.
 _UPSTREAM_ONLY = (
     *("server", "kubeconfig", "context", "request_timeout", "read_timeout", "probe_interval"),
@@ -138,6 +138,11 @@ class Config:
     )
     certificate_authority: Path | None = option(
         "FILE", "who signs the certificate of --server; default: the system's", Path
+    )
+    tls_server_name: str | None = option(
+        "NAME",
+        "with --client-certificate: which the certificate of --server has; default: its host",
+        host_name,
     )
     # No upstream: the relay is the API server.
     is_local: bool = one_of(
@@ -413,9 +418,10 @@ class Config:
                     f"--client-certificate {self.client_certificate} needs TLS: name an https "
                     "--server"
                 )
-        elif self.client_key is not None or self.certificate_authority is not None:
-            lone = flag("certificate_authority" if self.client_key is None else "client_key")
-            raise BadInput(f"{lone} needs --client-certificate")
+        else:
+            for name in _CERTIFICATE[1:]:
+                if getattr(self, name) is not None:
+                    raise BadInput(f"{flag(name)} needs --client-certificate")
         if self.client_ca_file is not None:
             missing = "--tls-cert-file" if not self.is_tls else "--client-certificate"
             if not self.is_tls or self.client_certificate is None:

@@ -26,6 +26,7 @@ class Node:
         self.data = folder / "networks"
         self.subnets = subnets
         self.path = str(host_local().parent)
+        self.program = sticky_ipam()
 
     def config(self, **more: Any) -> dict[str, Any]:
         return {
@@ -64,7 +65,7 @@ class Node:
         if arguments is None:
             arguments = _arguments(pod, name)
         return subprocess.run(
-            [sticky_ipam()],
+            [self.program],
             input=json.dumps(config or self.config()),
             env=self.environment(command, sandbox, arguments),
             capture_output=True,
@@ -414,3 +415,22 @@ def test_where_the_reservation_cannot_be_kept_no_address_is_taken(node: Node) ->
 def test_a_tool_that_is_called_wrongly_says_how(node: Node) -> None:
     assert "is no command" in node.tool("what", check=False)
     assert "name keys of `sticky-ipam list`, or --all" in node.tool("release", check=False)
+
+
+def test_without_a_relay_it_passes_all_on_and_frees_what_was_reserved(node: Node) -> None:
+    """`node uninstall` leaves a marker beside the plugin, as long as sandboxes need it."""
+    node.program = Path(shutil.copy(sticky_ipam(), node.data.parent / "sticky-ipam"))
+    assert node.add("a", "a-sandbox")
+    assert node.add("b", "b-sandbox")
+    node.program.with_name("sticky-ipam.passthrough").touch()
+    node.delete("a", "a-sandbox")
+    assert node.reservations().keys() == {"b"}
+    [address] = node.add("c", "c-sandbox")
+    assert address in node.held()
+    assert node.run("STATUS").returncode == 0
+    node.delete("c", "c-sandbox")
+    # The data directory may be deleted before the last sandbox ends.
+    shutil.rmtree(node.state)
+    node.delete("b", "b-sandbox")
+    assert not node.held()
+    assert not node.state.exists()

@@ -1,7 +1,14 @@
 """What `node install` changes on a node, and `node uninstall` takes back.
 
 plan          what is changed, computed before anything is
-installation  changes of files, all or none, that can be taken back
+inputs        what is given, read and checked before anything is changed
+steps         the order on a node with systemd: tried first, all or nothing
+trial         whether the relay serves what kubelet asks
+services      what is asked of systemd
+attempt       an installation that is not whole yet, and how it is taken back
+installation  the record of an installation, and its files
+file_state    what lies at a path: kept, changed, put back
+leftovers     what still needs the relay, or sticky-ipam, once both are taken back
 kubelet       how kubelet reaches the API server, and the same by way of the relay
 units         the units of systemd
 cni           networks whose pods keep their addresses

@@ -38,8 +38,7 @@ def ensure_serving(data_dir: Path, addresses: Collection[str], *, now: datetime.
     at each call: for this machine, and for the link-local `addresses`. Where it cannot be written,
     as on a full disk, an earlier one that serves as well stays: returns why, else "". Raises
     `BadInput` naming the file or address."""
-    for address in addresses:
-        _check_own(address)
+    check_addresses(addresses)
     try:
         public = (data_dir / PUBLIC_CA).parent
         public.mkdir(parents=True, exist_ok=True)
@@ -107,6 +106,12 @@ def _self_signed(key: ec.EllipticCurvePrivateKey, now: datetime.datetime) -> x50
 def _own_names() -> list[x509.GeneralName]:
     networks = [x509.IPAddress(ipaddress.ip_network(each)) for each in OWN_NETWORKS]
     return [*(x509.DNSName(each) for each in NAMES), *networks]
+
+
+def check_addresses(addresses: Collection[str]) -> None:
+    """Raises `BadInput` for one that is not of this machine alone."""
+    for address in addresses:
+        _check_own(address)
 
 
 def _check_own(address: str) -> None:

@@ -5,9 +5,10 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from edge_sidecars.kubeapi.kubeconfig_file import read_context
+from edge_sidecars.runtime.cli.proxies import HttpProxy
 from edge_sidecars.runtime.cli.values import Address, BadInput, describe_failure
 
 _ROTATE = "let kubelet renew its certificate in a file (rotateCertificates: true)"
@@ -15,12 +16,16 @@ _ROTATE = "let kubelet renew its certificate in a file (rotateCertificates: true
 
 @dataclass(frozen=True)
 class Upstream:
-    """The API server and the node's identity there; `authorities` is PEM."""
+    """The API server and the node's identity there; `authorities` is PEM. `tls_server_name`: which
+    its certificate has, None for the server's own; `proxy`: the URL of the one that the kubeconfig
+    names, with user and password, "" where it names none."""
 
     server: str
     authorities: bytes
     certificate: Path
     key: Path
+    tls_server_name: str | None = None
+    proxy: str = ""
 
 
 def read_upstream(kubeconfig: Path, *, listen: Address, relative_to: Path) -> Upstream:
@@ -40,11 +45,6 @@ def read_upstream(kubeconfig: Path, *, listen: Address, relative_to: Path) -> Up
             f"{named} leads to {found.server}, the relay itself: name one that leads to the API "
             "server"
         )
-    if found.proxy is not None:
-        raise BadInput(
-            f"{named} has the proxy-url {found.proxy.url}, by which kubelet would look for the "
-            "relay too: remove it there, and give the relay's unit HTTPS_PROXY by `systemctl edit`"
-        )
     if authorities is None or not found.server.startswith("https:"):
         raise BadInput(f"{named}: no https server with a certificate-authority")
     if found.pair is None or any(source.path is None for source in found.pair):
@@ -54,7 +54,17 @@ def read_upstream(kubeconfig: Path, *, listen: Address, relative_to: Path) -> Up
         for source in found.pair
         if source.path is not None
     )
-    return Upstream(found.server, authorities, certificate, key)
+    proxy = "" if found.proxy is None else _proxy_url(found.proxy)
+    return Upstream(found.server, authorities, certificate, key, found.tls_server_name, proxy)
+
+
+def _proxy_url(proxy: HttpProxy) -> str:
+    if not proxy.authorization:
+        return proxy.url
+    pair = base64.b64decode(proxy.authorization.removeprefix("Basic ")).decode()
+    user, _, password = pair.partition(":")
+    parts = urlsplit(proxy.url)
+    return f"{parts.scheme}://{quote(user, safe='')}:{quote(password, safe='')}@{parts.netloc}"
 
 
 def _moved(path: Path, folder: Path, to: Path) -> Path:
@@ -70,27 +80,58 @@ def leads_to(server: str, listen: Address) -> bool:
 
 
 def by_way_of_relay(kubeconfig: bytes, *, listen: Address, authority: Path) -> bytes:
-    """Of kubelet: the same user, another server. JSON, which is YAML."""
-    from yaml import safe_load
-
-    content: dict[str, Any] = safe_load(kubeconfig)
+    """Of kubelet: the same user, another server. JSON, which is YAML. Raises `BadInput`."""
+    content = _parsed(kubeconfig)
     for entry in content["clusters"]:
         entry["cluster"] = {"server": f"https://{listen}", "certificate-authority": str(authority)}
-    return json.dumps(content, indent=2).encode() + b"\n"
+    return _text(content)
+
+
+def absolute(kubeconfig: bytes, *, folder: Path) -> bytes:
+    """The same, to lie in another folder than `folder`, from where its relative paths count."""
+    content = _parsed(kubeconfig)
+    for entry in content["users"]:
+        for name in ("client-certificate", "client-key"):
+            if isinstance(entry.get("user"), dict) and entry["user"].get(name):
+                entry["user"][name] = str(folder / entry["user"][name])
+    return _text(content)
 
 
 def past_relay(kubeconfig: bytes, authorities: bytes) -> bytes:
     """As the kubeconfig was, with the API server's CA in it: for what has to speak to the API
     server itself, such as the member of a pool. To lie beside kubelet's, whose relative paths it
-    has. JSON, which is YAML."""
-    from yaml import safe_load
-
-    content: dict[str, Any] = safe_load(kubeconfig)
+    has. JSON, which is YAML. Raises `BadInput`."""
+    content = _parsed(kubeconfig)
     for entry in content["clusters"]:
-        entry["cluster"].pop("certificate-authority", None)
+        cluster = entry["cluster"] = entry.get("cluster") or {}
+        cluster.pop("certificate-authority", None)
         encoded = base64.b64encode(authorities).decode()
-        entry["cluster"]["certificate-authority-data"] = encoded
-    return json.dumps(content, indent=2).encode() + b"\n"
+        cluster["certificate-authority-data"] = encoded
+    return _text(content)
+
+
+def _parsed(kubeconfig: bytes) -> dict[str, Any]:
+    """Of one that `read_upstream` took. Times stay the text that they are."""
+    from yaml import SafeLoader, load
+
+    class Texts(SafeLoader):
+        """YAML without times."""
+
+    Texts.yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in found if not tag.endswith(":timestamp")]
+        for first, found in SafeLoader.yaml_implicit_resolvers.items()
+    }
+    content: dict[str, Any] = load(kubeconfig, Texts)
+    return content
+
+
+def _text(content: dict[str, Any]) -> bytes:
+    try:
+        return json.dumps(content, indent=2).encode() + b"\n"
+    except (TypeError, ValueError) as error:
+        raise BadInput(
+            f"kubelet's kubeconfig holds what only YAML can say ({error}): write it as JSON can"
+        ) from error
 
 
 def of_pods(*, listen: Address, authority: Path, token: Path) -> bytes:

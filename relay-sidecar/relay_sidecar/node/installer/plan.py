@@ -1,16 +1,20 @@
 """What `node install` changes, computed before anything is: files and units, from what is there."""
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from edge_sidecars.runtime.cli.proxies import HTTPS, NO, proxy_variables
 from edge_sidecars.runtime.cli.values import Address, BadInput
-from relay_sidecar.node.installer import cni, kubelet, snapshot, units
+from relay_sidecar.node.installer import cni, kubelet, leftovers, snapshot, units
 from relay_sidecar.node.installer.installation import PUBLIC_CA, SERVING, FileChange, Installation
 
 UPSTREAM_CA: Final = Path("node/upstream-ca.crt")
 CLIENT_CA: Final = Path("node/client-ca.crt")
+# Variables of the relay's unit: a proxy's URL may have a password.
+ENVIRONMENT: Final = Path("node/environment")
 POD_KUBECONFIG: Final = Path("public/kubeconfig")
 POD_TOKEN: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 # As long as --retain: kube-proxy, CoreDNS and flanneld bring tokens; a node on which these are not
@@ -28,7 +32,8 @@ CREDENTIAL: Final = "relay-sidecar-key"
 
 @dataclass(frozen=True, kw_only=True)
 class NodeOptions:
-    """As told to `relay-sidecar node install`."""
+    """As given to `relay-sidecar node install`. `kubelet_environ`: the variables of kubelet's
+    unit."""
 
     kubelet_kubeconfig: Path
     data_dir: Path
@@ -39,6 +44,20 @@ class NodeOptions:
     sticky_ipam: Path | None
     program: tuple[str, ...] = field(default_factory=lambda: (sys.argv[0],))
     more_flags: tuple[str, ...] = ()
+    kubelet_environ: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """What the next installation takes where it is given nothing else."""
+        return {
+            "kubelet_kubeconfig": str(self.kubelet_kubeconfig),
+            "listen": str(self.listen),
+            "pod_listen": _text(self.pod_listen),
+            "client_ca_file": str(self.client_ca_file),
+            "keep_secrets": _text(self.keep_secrets),
+            "sticky_ipam": _text(self.sticky_ipam),
+            "flags": list(self.more_flags),
+        }
 
     @property
     def upstream_kubeconfig(self) -> Path:
@@ -54,18 +73,33 @@ class NodeOptions:
         return CREDENTIAL, self.keep_secrets
 
 
+def _text(value: object) -> str:
+    return "none" if value is None else str(value)
+
+
 @dataclass(frozen=True)
 class Plan:
-    """`notes` are for the person who installs."""
+    """`notes` are for the person who installs. `flags` are the relay's; `late`: paths that are
+    changed only once the relay serves."""
 
     changes: list[FileChange]
     notes: list[str]
+    upstream: kubelet.Upstream
+    flags: list[str]
+    late: frozenset[Path]
+
+    @property
+    def units(self) -> list[str]:
+        """Names of those that run from now on, the relay's first."""
+        links = (it.path.name for it in self.changes if it.link)
+        return sorted(set(links), key=lambda name: (name != units.RELAY, name))
 
 
 def plan(options: NodeOptions, installation: Installation) -> Plan:
     """Raises `BadInput`, with nothing changed."""
     upstream, kubeconfig = _upstream(options, installation)
     networks, notes = _networks(options, installation)
+    notes = [*_notes(options), *notes]
     data_dir = options.data_dir
     by_relay = kubelet.by_way_of_relay(
         kubeconfig, listen=options.listen, authority=data_dir / PUBLIC_CA
@@ -74,21 +108,39 @@ def plan(options: NodeOptions, installation: Installation) -> Plan:
     of_pods = kubelet.of_pods(
         listen=options.listen, authority=data_dir / PUBLIC_CA, token=POD_TOKEN
     )
-    changes = [
+    texts = _units(options, upstream)
+    mode = installation.original_mode(options.kubelet_kubeconfig, 0o600)
+    first = [
         FileChange(data_dir / UPSTREAM_CA, upstream.authorities),
-        FileChange(data_dir / CLIENT_CA, _client_ca(options, installation)),
+        FileChange(data_dir / CLIENT_CA, client_ca(options, installation)),
         FileChange(data_dir / POD_KUBECONFIG, of_pods),
-        # Before kubelet's own changes: a member of a pool reads both.
+        *_environment(options, upstream),
         FileChange(options.upstream_kubeconfig, past_relay, 0o600),
-        FileChange(options.kubelet_kubeconfig, by_relay, 0o600),
-        FileChange(units.KUBELET_DROP_IN, units.kubelet_drop_in().encode()),
-        *(
-            FileChange(units.FOLDER / name, text.encode())
-            for name, text in _units(options, upstream).items()
-        ),
-        *networks,
+        *(FileChange(units.FOLDER / name, text.encode()) for name, text in texts.items()),
     ]
-    return Plan(changes, notes)
+    # kubelet's kubeconfig last of all: whatever happens before, kubelet goes on as it did.
+    late = [
+        *networks,
+        *(FileChange(path, None, link=to) for path, to in units.enabled(texts).items()),
+        FileChange(units.KUBELET_DROP_IN, units.kubelet_drop_in().encode()),
+        FileChange(options.kubelet_kubeconfig, by_relay, mode),
+    ]
+    return Plan(
+        [*first, *late],
+        notes,
+        upstream,
+        _flags(options, upstream),
+        frozenset(change.path for change in late),
+    )
+
+
+def _notes(options: NodeOptions) -> list[str]:
+    if options.keep_secrets is not None:
+        return []
+    return [
+        "without --keep-secrets a pod that needs a Secret or a service account's token does not "
+        "come back after a reboot while cut: name a key to keep them, sealed"
+    ]
 
 
 def _upstream(options: NodeOptions, installation: Installation) -> tuple[kubelet.Upstream, bytes]:
@@ -105,7 +157,7 @@ def _upstream(options: NodeOptions, installation: Installation) -> tuple[kubelet
     return found, content
 
 
-def _client_ca(options: NodeOptions, installation: Installation) -> bytes:
+def client_ca(options: NodeOptions, installation: Installation) -> bytes:
     path = options.client_ca_file
     try:
         return installation.on_node(path).read_bytes()
@@ -127,6 +179,8 @@ def _units(options: NodeOptions, upstream: kubelet.Upstream) -> dict[str, str]:
             prepare=prepare,
             flags=_flags(options, upstream),
             credential=options.credential,
+            writes=data_dir,
+            environment=data_dir / ENVIRONMENT if _variables(options, upstream) else None,
         ),
         **units.snapshot(program, data_dir=data_dir, watched=snapshot.SAVED),
     }
@@ -134,6 +188,27 @@ def _units(options: NodeOptions, upstream: kubelet.Upstream) -> dict[str, str]:
         kubeconfig = options.kubelet_kubeconfig
         found |= units.ipam_gc(program, data_dir=data_dir, kubeconfig=kubeconfig)
     return found
+
+
+def _environment(options: NodeOptions, upstream: kubelet.Upstream) -> list[FileChange]:
+    variables = _variables(options, upstream)
+    if not variables:
+        return []
+    content = units.environment(variables).encode()
+    return [FileChange(options.data_dir / ENVIRONMENT, content, 0o600)]
+
+
+def _variables(options: NodeOptions, upstream: kubelet.Upstream) -> dict[str, str]:
+    """By which proxy kubelet reaches the API server: that of its kubeconfig, for which NO_PROXY
+    counts nothing (client-go), else that of its unit. Raises `BadInput`."""
+    if upstream.proxy:
+        return {HTTPS[0]: upstream.proxy, NO[0]: ""}
+    found = proxy_variables(options.kubelet_environ)
+    if not found.https[1]:
+        return {}
+    # One that cannot be used is said now.
+    found.proxy_for(upstream.server)
+    return {HTTPS[0]: found.https[1], NO[0]: found.no_proxy}
 
 
 def _flags(options: NodeOptions, upstream: kubelet.Upstream) -> list[str]:
@@ -156,6 +231,8 @@ def _flags(options: NodeOptions, upstream: kubelet.Upstream) -> list[str]:
         "--log-refusals",
         *options.more_flags,
     ]
+    if upstream.tls_server_name:
+        flags.append(f"--tls-server-name={upstream.tls_server_name}")
     if options.pod_listen is not None:
         flags.append(f"--pod-listen={options.pod_listen}")
     if options.keep_secrets is not None and options.credential is None:
@@ -167,20 +244,32 @@ def _networks(
     options: NodeOptions, installation: Installation
 ) -> tuple[list[FileChange], list[str]]:
     if options.sticky_ipam is None:
-        return [], ["--sticky-ipam is none: pods may come back with other addresses"]
+        note = "--sticky-ipam is none: pods may come back with other addresses"
+        return leftovers.kept_plugin(installation), [note]
     try:
         binary = options.sticky_ipam.read_bytes()
     except OSError as error:
         raise BadInput(
             f"--sticky-ipam {options.sticky_ipam}: {error.strerror or error}; name the binary of "
-            "the release, or none"
+            "the release's archive (pip does not bring it), or none"
         ) from error
-    changes, notes = [FileChange(cni.BINARY, binary, 0o755)], list[str]()
     folder = installation.on_node(cni.CONFIGURATIONS)
     state_dir = options.data_dir / cni.STATE
-    for found in sorted((*folder.glob("*.conflist"), *folder.glob("*.conf"))):
+    changes, notes = list[FileChange](), list[str]()
+    for found in cni.configurations(folder):
         path = cni.CONFIGURATIONS / found.name
-        change, said = cni.sticky(path, installation.original(path) or b"", state_dir=state_dir)
+        change, said = cni.sticky(
+            path,
+            installation.original(path) or b"",
+            state_dir=state_dir,
+            mode=installation.original_mode(path, 0o644),
+        )
         notes += said
         changes += [change] if change is not None else []
-    return changes, notes
+    is_passing = installation.on_node(cni.PASSTHROUGH).exists()
+    return [
+        *([FileChange(cni.PASSTHROUGH, None)] if is_passing else []),
+        # Before what names it.
+        FileChange(cni.BINARY, binary, 0o755),
+        *changes,
+    ], notes

@@ -155,8 +155,10 @@ def test_the_relay_is_there_before_kubelet_and_does_not_keep_it_from_starting(no
         ("/etc/keys/node.key", "--keep-secrets=/etc/keys/node.key", None),
         (
             f"/etc/credstore.encrypted/{CREDENTIAL}",
-            f"--keep-secrets=%d/{CREDENTIAL}",
-            f"LoadCredentialEncrypted={CREDENTIAL}:/etc/credstore.encrypted/{CREDENTIAL}",
+            f"--keep-secrets=%t/relay-sidecar/{CREDENTIAL}",
+            # "-": without it the relay serves all but Secrets and tokens.
+            f"ExecStartPre=-+systemd-creds decrypt --name={CREDENTIAL} "
+            f"/etc/credstore.encrypted/{CREDENTIAL} %t/relay-sidecar/{CREDENTIAL}",
         ),
     ],
 )
@@ -165,7 +167,7 @@ def test_the_key_is_a_file_or_a_credential(
 ) -> None:
     unit = node.contents(keep_secrets=Path(key))[units.FOLDER / units.RELAY].decode()
     assert flag in unit
-    assert ("LoadCredentialEncrypted" in unit) is (line is not None)
+    assert ("systemd-creds" in unit) is (line is not None)
     assert line is None or line in unit.splitlines()
 
 
@@ -179,6 +181,84 @@ def test_host_local_is_replaced_and_keeps_its_ranges(node: Node) -> None:
     }
     assert network["plugins"][1] == {"type": "portmap"}
     assert contents[cni.BINARY] == b"binary"
+
+
+@pytest.mark.parametrize(
+    ("plugin", "said"),
+    [
+        ({"type": "calico", "ipam": {"type": "host-local", "subnet": "usePodCidr"}}, "usePodCidr"),
+        (
+            {
+                "type": "calico",
+                "ipam": {"type": "host-local", "ranges": [[{"subnet": "usePodCidr"}]]},
+            },
+            "usePodCidr",
+        ),
+        ({"type": "cilium-cni"}, "cilium-cni gives the addresses itself"),
+        ({"type": "multus-shim", "delegates": []}, "multus-shim gives the addresses itself"),
+        ({"type": "bridge", "ipam": {"type": "whereabouts"}}, "addresses come from whereabouts"),
+    ],
+)
+def test_what_cannot_keep_addresses_is_left_and_said(
+    node: Node, plugin: dict[str, Any], said: str
+) -> None:
+    node.put(cni.CONFIGURATIONS / "10-bridge.conflist", json.dumps({"plugins": [plugin]}))
+    assert cni.CONFIGURATIONS / "10-bridge.conflist" not in node.contents()
+    assert said in node.notes()
+    assert "services be dead" in node.notes()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b'{"plugins": 3}', b"[]", b'{"plugins": [1]}', b'{"plugins": null}', b"\xff", b"[" * 5000],
+)
+def test_a_broken_network_is_left_and_said(node: Node, content: bytes) -> None:
+    path = cni.CONFIGURATIONS / "10-bridge.conflist"
+    node.installation.on_node(path).write_bytes(content)
+    assert path not in node.contents()
+    assert f"{path} is no " in node.notes()
+
+
+def test_a_plugin_without_ipam_is_no_reason_to_end(node: Node) -> None:
+    plugins = [*BRIDGE["plugins"], {"type": "bandwidth", "ipam": None}, {"type": "x", "ipam": 3}]
+    node.put(cni.CONFIGURATIONS / "10-bridge.conflist", json.dumps({"plugins": plugins}))
+    assert cni.CONFIGURATIONS / "10-bridge.conflist" in node.contents()
+
+
+def test_a_configuration_keeps_its_mode(node: Node) -> None:
+    path = cni.CONFIGURATIONS / "10-bridge.conflist"
+    node.installation.on_node(path).chmod(0o600)
+    made = plan(node.options(), node.installation)
+    assert [it.mode for it in made.changes if it.path == path] == [0o600]
+
+
+def test_the_relay_is_in_a_sandbox(node: Node) -> None:
+    lines = node.contents()[units.FOLDER / units.RELAY].decode().splitlines()
+    for line in ("ProtectSystem=strict", "NoNewPrivileges=yes", f"ReadWritePaths={DATA}"):
+        assert line in lines
+    assert "PrivateTmp=yes" in lines
+    # Which would hide the program.
+    unit = node.contents(program=("/tmp/venv/bin/relay-sidecar",))[units.FOLDER / units.RELAY]
+    assert "PrivateTmp=yes" not in unit.decode()
+
+
+@pytest.mark.parametrize("text", ["/a\nExecStart=/x", "/a\x00", "/a\x85b", "/\ud800"])
+def test_no_line_of_another_reaches_a_unit(node: Node, text: str) -> None:
+    for changed in ({"keep_secrets": Path(text)}, {"more_flags": (f"--x={text}",)}):
+        with pytest.raises(BadInput, match="no unit of systemd can have"):
+            node.contents(**changed)
+
+
+def test_the_proxy_of_kubelets_kubeconfig_is_the_relays(node: Node) -> None:
+    content = kubeconfig()
+    content["clusters"][0]["cluster"] |= {"proxy-url": "http://u:p%40@proxy:3128"}
+    node.put(KUBECONFIG, json.dumps(content))
+    contents = node.contents(kubelet_environ={"HTTPS_PROXY": "http://other:1", "NO_PROXY": "*"})
+    assert contents[DATA / "node/environment"] == (
+        b'HTTPS_PROXY="http://u:p%40@proxy:3128"\nNO_PROXY=""\n'
+    )
+    assert "proxy-url" not in contents[KUBECONFIG].decode()
+    assert "proxy-url" in contents[KUBECONFIG.with_name("kubelet-upstream.conf")].decode()
 
 
 def test_flannels_configuration_is_left_to_flannel_and_said(node: Node) -> None:
