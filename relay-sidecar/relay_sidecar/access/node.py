@@ -11,6 +11,7 @@ import hashlib
 import math
 import ssl
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +32,7 @@ from relay_sidecar.core.access.node_certificates import (
     CallerCertificate,
     NodeCertificates,
 )
+from relay_sidecar.core.access.token_families import family_of
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Blob
 
@@ -40,6 +42,8 @@ ACCEPTED_INTERVAL: Final = 1.0
 SPACE: Final = "node-certificates"
 # Of names of nodes: k8s.io/component-helpers, node identity.
 PREFIX: Final = "system:node:"
+# Pods of which it is known that they read here; a node has some hundred.
+MAX_READERS: Final = 1024
 _ACCEPTED: Final = b"accepted"
 _FINGERPRINT = hashlib.sha256().digest_size
 _OWN: Final = Caller(is_node=True)
@@ -68,6 +72,8 @@ class NodeAccess:
         self._seen: WeakKeyDictionary[object, CallerCertificate] = WeakKeyDictionary()
         # Of connections without a certificate.
         self._kubelets: WeakKeyDictionary[object, bool] = WeakKeyDictionary()
+        # Uids of pods, the latest last.
+        self._readers: OrderedDict[str, None] = OrderedDict()
         journal.rewrite_from(self._state)
 
     async def admit(self, request: BaseRequest) -> Caller:
@@ -84,9 +90,24 @@ class NodeAccess:
     ) -> float:
         if caller.is_node:
             return math.inf
-        return await self._callers.may(
+        until = await self._callers.may(
             caller, info, label_selector=label_selector, field_selector=field_selector
         )
+        self._note(caller.token)
+        return until
+
+    def has_read(self, token: str) -> bool:
+        """Whether the pod of the token has read something here, with this one or another."""
+        family = family_of(token)
+        return family is not None and family.pod_uid in self._readers
+
+    def _note(self, token: str) -> None:
+        family = family_of(token)
+        if family is not None:
+            self._readers[family.pod_uid] = None
+            self._readers.move_to_end(family.pod_uid)
+            if len(self._readers) > MAX_READERS:
+                self._readers.popitem(last=False)
 
     def is_of_node(self, caller: Caller) -> bool:
         return caller.is_node or self._callers.is_of_node(caller)

@@ -170,12 +170,14 @@ class KeptTokenStatus:
 @dataclass(frozen=True, kw_only=True)
 class KeptCallerStatus:
     """A pod whose token is kept, and the reads that upstream allowed it with that token, like
-    "watch services": the relay answers these also after a restart while it is cut off."""
+    "watch services": the relay answers these also after a restart while it is cut off. `has_read`:
+    the pod has read something since the relay started."""
 
     namespace: str
     service_account: str
     pod_uid: str
     rights: Sequence[str]
+    has_read: bool
 
     def document(self) -> dict[str, Any]:
         return {
@@ -183,6 +185,7 @@ class KeptCallerStatus:
             "serviceAccount": self.service_account,
             "podUID": self.pod_uid,
             "rights": list(self.rights),
+            "hasRead": self.has_read,
         }
 
 

@@ -30,8 +30,10 @@ class OpenedAccess:
     clock: "OfflineClock | None" = None
     issued: Callable[[str], None] | None = None
     node: str = ""
-    # What a token was allowed: `CallerAccess.rights`.
+    # What a token was allowed: `CallerAccess.rights`; whether its pod reads here:
+    # `NodeAccess.has_read`.
     rights: Callable[[str], Sequence[str]] = lambda _: ()
+    has_read: Callable[[str], bool] = lambda _: False
     size: Callable[[], int] = lambda: 0
 
 
@@ -96,5 +98,11 @@ async def open_access(
     spawn(nodes.run(is_accepted=lambda: probe.state == "up"))
     name = own.removeprefix(node.PREFIX)
     return OpenedAccess(
-        nodes, store.cache.clock, access.issued, name, rights=access.rights, size=size
+        nodes,
+        store.cache.clock,
+        access.issued,
+        name,
+        rights=access.rights,
+        has_read=nodes.has_read,
+        size=size,
     )

@@ -86,14 +86,17 @@ class NodeTokens:
     def statuses(self) -> list[KeptTokenStatus]:
         return [_status(key) for key in self.kept]
 
-    def callers(self, rights: Callable[[str], Sequence[str]]) -> list[KeptCallerStatus]:
-        """`rights`: what a token was allowed."""
+    def callers(
+        self, rights: Callable[[str], Sequence[str]], has_read: Callable[[str], bool]
+    ) -> list[KeptCallerStatus]:
+        """`rights`: what a token was allowed; `has_read`: whether its pod reads here."""
         return [
             KeptCallerStatus(
                 namespace=key.namespace,
                 service_account=key.service_account,
                 pod_uid=key.pod_uid,
                 rights=rights(token),
+                has_read=has_read(token),
             )
             for key, token in self.kept.tokens()
         ]

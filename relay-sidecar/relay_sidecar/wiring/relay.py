@@ -172,9 +172,7 @@ class Relay:
             disk_note=saved.note,
             secrets=partial(_secrets_status, secrets),
             tokens=tuple if self._tokens is None else self._tokens.statuses,
-            restart=partial(
-                restart_status, config, streams.seen, secrets, self._tokens, opened.rights
-            ),
+            restart=partial(restart_status, config, streams.seen, secrets, self._tokens, opened),
             endpoint_view=None if view is None else view.status,
         )
         self._subscribe(transport, proxy, opened, journal)

@@ -1,11 +1,11 @@
 """What `/status` says of a restart: whether the relay would find all that its node's pods need."""
 
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from relay_sidecar.config.config import Config
 from relay_sidecar.streams.seen_objects import SeenObjects
 from relay_sidecar.telemetry.status import NamedObject, RestartStatus
+from relay_sidecar.wiring.access import OpenedAccess
 
 if TYPE_CHECKING:
     from relay_sidecar.journal.sealing.sealed_secrets import SealedSecrets
@@ -28,9 +28,8 @@ def restart_status(
     seen: SeenObjects,
     secrets: "SealedSecrets | None",
     tokens: "NodeTokens | None",
-    rights: Callable[[str], Sequence[str]],
+    opened: OpenedAccess,
 ) -> RestartStatus:
-    """`rights`: what a token was allowed."""
     failure = None
     if secrets is not None:
         from relay_sidecar.wiring.kept_secrets import key_failure
@@ -41,5 +40,5 @@ def restart_status(
         for it in seen
         if (it.resource.group, it.resource.plural) in _NEEDED
     ]
-    callers = [] if tokens is None else tokens.callers(rights)
+    callers = [] if tokens is None else tokens.callers(opened.rights, opened.has_read)
     return RestartStatus(key_failure=failure, callers=callers, objects=objects)

@@ -103,7 +103,11 @@ def _status() -> RelayStatus:
         restart=RestartStatus(
             callers=[
                 KeptCallerStatus(
-                    namespace="shop", service_account="default", pod_uid="1", rights=["get pods"]
+                    namespace="shop",
+                    service_account="default",
+                    pod_uid="1",
+                    rights=["get pods"],
+                    has_read=True,
                 )
             ],
             objects=[NamedObject(resource="csinodes.v1.storage.k8s.io", namespace="", name="e")],

@@ -61,6 +61,7 @@ class Caller(_Struct):
     service_account: str
     pod_uid: str = msgspec.field(name="podUID")
     rights: tuple[str, ...]
+    has_read: bool
 
 
 class NamedObject(_Struct):
@@ -82,6 +83,7 @@ class Restart(_Struct):
 class Relay(_Struct):
     """What is needed of its /status."""
 
+    uptime_seconds: float
     lack: str | None
     link: Link
     journal: JournalState
@@ -109,6 +111,10 @@ class Relay(_Struct):
             if caller.pod_uid == pod_uid
             for right in caller.rights
         }
+
+    def is_read_by(self, pod_uid: str) -> bool:
+        """The pod has read something since the relay started."""
+        return any(it.pod_uid == pod_uid and it.has_read for it in self.restart.callers)
 
     def streams_by_name(self, resource: str) -> dict[tuple[str, str], Stream]:
         """Those by name, by namespace and name."""

@@ -28,6 +28,8 @@ _NEEDS: Final = {
     "flannel": (_NODES,),
 }
 _DNS_PORT: Final = 53
+# Seconds; client-go tries again after 30 at most.
+SILENCE: Final = 120.0
 _LEAD: Final = "lead it to the relay (manifests/overlays/node), and restart it while the link is up"
 
 
@@ -181,6 +183,8 @@ def _of_components(facts: Facts, hosts: Sequence[Pod]) -> Iterator[Finding]:
             why = "the relay knows no right of its token: it goes past the relay, or has not asked"
             yield Finding(str(pod), why, _LEAD)
             continue
+        if not relay.is_read_by(pod.metadata.uid):
+            yield _of_silence(pod, relay.uptime_seconds)
         for resource in needs:
             plural, _, group = resource.partition(".v1.")
             right = f"{plural}.{group}" if group else plural
@@ -196,6 +200,14 @@ def _of_components(facts: Facts, hosts: Sequence[Pod]) -> Iterator[Finding]:
             "is not known",
             "see that it asks the relay",
         )
+
+
+def _of_silence(pod: Pod, uptime: float) -> Finding:
+    """Whose watches are at the relay opens them again soon after that has started."""
+    if uptime < SILENCE:
+        why = f"it has not asked the relay, which started {uptime:.0f} s ago: whether it goes past"
+        return unknown(str(pod), f"{why} it is not known", "wait, then ask again")
+    return Finding(str(pod), "it asks the relay for nothing: it goes past it", _LEAD)
 
 
 def _of_kubeconfig(facts: Facts, hosts: Sequence[Pod]) -> Iterator[Finding]:

@@ -64,6 +64,7 @@ def status(**changed: Any) -> Json:
     """Of a relay that keeps all that `pod` needs."""
     return {
         "version": "1",
+        "uptimeSeconds": 3600.0,
         "lack": None,
         "link": {"isUp": True, "state": "up", "server": "https://api"},
         "journal": {"directory": "/data/journal", "failure": None, "note": None},
@@ -422,15 +423,22 @@ SERVICES = stream("", resource="services.v1.", namespace="", fieldSelector="")
 SLICES = SERVICES | {"resource": "endpointslices.v1.discovery.k8s.io"}
 
 
-def with_proxy(*rights: str, streams: Sequence[Json] = (SERVICES, SLICES)) -> Facts:
+def with_proxy(
+    *rights: str,
+    streams: Sequence[Json] = (SERVICES, SLICES),
+    has_read: bool = True,
+    uptime: float = 3600.0,
+) -> Facts:
     caller = {
         "namespace": "kube-system",
         "serviceAccount": "kube-proxy",
         "podUID": "u-9",
         "rights": rights,
+        "hasRead": has_read,
     }
     restart = {"keyFailure": None, "callers": [caller], "objects": [CSI_NODE]}
-    return replace(with_relay(restart=restart, streams=streams), pods=[PROXY])
+    relay = with_relay(restart=restart, streams=streams, uptimeSeconds=uptime)
+    return replace(relay, pods=[PROXY])
 
 
 def claiming(*objects: Json, volume: str = "pv-1") -> Facts:
@@ -449,6 +457,8 @@ RIGHTS = ("list services", "watch endpointslices.discovery.k8s.io")
     ("facts", "verdict", "why"),
     [
         (with_proxy(*RIGHTS), "", ""),
+        (with_proxy(*RIGHTS, has_read=False), "fails", "it goes past it"),
+        (with_proxy(*RIGHTS, has_read=False, uptime=9.0), "unknown", "which started 9 s ago"),
         (with_proxy(), "fails", "the relay knows no right of its token"),
         (with_proxy("get services", RIGHTS[1]), "fails", "no right to list services is kept"),
         (with_proxy(RIGHTS[0]), "fails", "no right to list endpointslices.discovery.k8s.io"),
