@@ -3,14 +3,16 @@ calls good comes back, what it calls failing does not.
 """
 
 import time
+from contextlib import suppress
 
 import pytest
 
+from tests.node.cluster_breakages import OF_CLUSTER, ClusterBreakage
 from tools.harness.nodes import workloads
 from tools.harness.nodes.breakages import ALL, Breakage
 from tools.harness.nodes.breaking import BreakingNode
 from tools.harness.nodes.cluster import NodeCluster
-from tools.harness.nodes.node import Node
+from tools.harness.nodes.node import Done, Node
 from tools.harness.nodes.workloads import PLAIN, RELAYED, PodFacts
 
 # Seconds after which what is not back does not come: a whole node takes 7 to 22.
@@ -43,14 +45,20 @@ def comes_back(cluster: NodeCluster, node: Node, theirs: list[PodFacts]) -> floa
     return None
 
 
-def hold_to_one_another(cluster: NodeCluster, name: str, breakage: Breakage) -> str:
+def hold_to_one_another(
+    cluster: NodeCluster, name: str, breakage: Breakage | ClusterBreakage
+) -> str:
     """Returns what is wrong with doctor's word, or ""."""
     node = cluster.nodes[name]
     theirs = [it for it in cluster.pods().values() if it.node == name]
     breaking = BreakingNode(node)
     try:
-        breakage.do(breaking)
-        told = node.relay("node", "doctor")
+        if isinstance(breakage, Breakage):
+            breakage.do(breaking)
+            told = node.relay("node", "doctor")
+        else:
+            breakage.do(cluster, node, breaking)
+            told = heard(cluster, node, breakage.word)
         node.cut()
         took = comes_back(cluster, node, theirs)
     finally:
@@ -58,6 +66,8 @@ def hold_to_one_another(cluster: NodeCluster, name: str, breakage: Breakage) -> 
         node.lose_power()
         node.power_on()
         node.heal()
+        if isinstance(breakage, ClusterBreakage):
+            breakage.undo(cluster, node)
         cluster.until(lambda: is_back(cluster, node, theirs), what=f"{name} is whole again")
         cluster.until(lambda: name in cluster.ready(), what=f"{name} is Ready again")
         cluster.until_doctor_finds_nothing(name)
@@ -70,11 +80,26 @@ def hold_to_one_another(cluster: NodeCluster, name: str, breakage: Breakage) -> 
     return "" if is_right else f"a contradiction: {said}"
 
 
+def heard(cluster: NodeCluster, node: Node, word: str) -> Done:
+    """What doctor says once it is that word: of a component that was just started it does not know
+    yet whether it asks the relay."""
+    told = node.relay("node", "doctor")
+
+    def is_said() -> bool:
+        nonlocal told
+        told = node.relay("node", "doctor")
+        return WORDS.get(told.status) == word
+
+    with suppress(AssertionError):
+        cluster.until(is_said, what=word, every=2.0)
+    return told
+
+
 @pytest.mark.slow
 @pytest.mark.long
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("breakage", ALL, ids=lambda it: it.name)
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("breakage", [*ALL, *OF_CLUSTER], ids=lambda it: it.name)
 def test_a_reboot_bears_out_what_doctor_says(
-    cluster: NodeCluster, before: dict[str, PodFacts], breakage: Breakage
+    cluster: NodeCluster, breakage: Breakage | ClusterBreakage
 ) -> None:
     assert hold_to_one_another(cluster, RELAYED[0], breakage) == ""

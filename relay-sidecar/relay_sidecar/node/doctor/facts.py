@@ -183,6 +183,7 @@ class Facts:
     `reservations`: None where the pods' network is not sticky-ipam's
     `upstream_time`: Unix time of the API server, None where it was not heard
     `filesystem`: of the relay's data directory
+    `volatile`: paths that are on a file system in memory, by what they are
     `pod_kubeconfig`: of pods on the host's network, and what is wrong with it, or ""
     `outdated`: files of which the snapshot is missing or old
     """
@@ -200,6 +201,7 @@ class Facts:
     upstream_time: float | None
     kubeconfig: Kubeconfig
     filesystem: str
+    volatile: Mapping[str, Path]
     pod_kubeconfig: Path
     pod_kubeconfig_lack: str
     outdated: Sequence[Path]

@@ -30,6 +30,9 @@ def of_machine(facts: Facts) -> Iterator[Finding]:
         if it is not None:
             yield from _of_service(it)
     yield from _of_start(facts)
+    for what, path in facts.volatile.items():
+        why = f"{path} is on tmpfs or ramfs, which a reboot empties"
+        yield Finding(what, why, "put it on a disk")
     yield from _of_kubelet(machine)
     yield from _of_runtime(machine)
 

@@ -24,8 +24,10 @@ from relay_sidecar.node.doctor.facts import (
     Relay,
     Reservation,
 )
+from relay_sidecar.node.doctor.findings import VOLATILE
 from relay_sidecar.node.doctor.machine import Machine, Sought, read_machine
 from relay_sidecar.node.doctor.node_answers import NodeAnswers, ask_all
+from relay_sidecar.node.doctor.runtime import Runtime
 from relay_sidecar.node.doctor.unit_files import Disk
 from relay_sidecar.node.doctor.unknown import Unknown
 from relay_sidecar.node.identity import Identity, context_of, identity_of
@@ -99,6 +101,7 @@ def collect(places: Places) -> Facts:
     else:
         api = KubeletApi(places.kubeconfig, command="doctor", proxies=places.proxies)
         asked = asyncio.run(ask_all(api, node=node, relay=relay, resolvers=_resolvers(machine)))
+    mounts = MOUNTS.read_text()
     return Facts(
         now=time.time(),
         node=node,
@@ -114,7 +117,8 @@ def collect(places: Places) -> Facts:
         kubeconfig=replace(
             kubeconfig_of(places, context), other=_other_kubeconfig(places, machine)
         ),
-        filesystem=_filesystem(relay, MOUNTS.read_text()),
+        filesystem=_filesystem(relay, mounts),
+        volatile=_volatile(places, machine, context, mounts),
         pod_kubeconfig=places.data_dir / POD_KUBECONFIG,
         pod_kubeconfig_lack=_pod_kubeconfig_lack(places),
         outdated=snapshot.outdated(places.root, places.data_dir),
@@ -158,6 +162,29 @@ def kubeconfig_of(places: Places, context: KubeContext | None = None) -> Kubecon
 def _filesystem(relay: Relay | Unknown, mounts: str) -> str:
     directory = None if isinstance(relay, Unknown) else relay.journal.directory
     return "" if directory is None else filesystem_of(Path(directory).resolve(), mounts)
+
+
+def _volatile(
+    places: Places, machine: Machine, context: KubeContext, mounts: str
+) -> dict[str, Path]:
+    """Of what a start needs beside the relay's data. A key of a systemd credential lies elsewhere
+    while the relay runs."""
+    start, runtime, disk = machine.start, machine.runtime_settings, Disk(places.root)
+    named: dict[str, Path | None] = {
+        "kubelet's kubeconfig": places.kubeconfig,
+        "the node's certificate": None if context.pair is None else context.pair[0].path,
+        "the sealing key": _on(disk, None if start is None else start.keep_secrets),
+        "images of pods": _on(disk, runtime.folder if isinstance(runtime, Runtime) else None),
+    }
+    return {
+        what: path
+        for what, path in named.items()
+        if path is not None and filesystem_of(path.resolve(), mounts) in VOLATILE
+    }
+
+
+def _on(disk: Disk, path: Path | None) -> Path | None:
+    return disk.at(path) if path is not None and path.is_absolute() else None
 
 
 def filesystem_of(path: Path, mounts: str) -> str:
