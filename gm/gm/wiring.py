@@ -101,7 +101,11 @@ class GlobalManager:
             self.events,
             ReferenceLookup(api, self.informers, secrets, timeout=timeout),
             settings=WorkerSettings(
-                config.lc_server, config.kb_server, refused_namespaces=config.refused_namespaces
+                config.lc_server,
+                config.kb_server,
+                refused_namespaces=config.refused_namespaces,
+                # LCs of Sedna know no capabilities.
+                has_capabilities=config.sedna_listen is None,
             ),
             concurrency=config.concurrency,
         )

@@ -27,7 +27,7 @@ from edge_sidecars.walstore.database import Damaged
 from edge_sidecars.walstore.files import DirectoryInUse
 from lc.config import PREFIX, SEDNA_TWINS
 from lc.config.config import Config, load, parser
-from lc.files.remote_files import Remote
+from lc.files.remote_files import Limits, Remote
 from lc.store import StoreUnavailable, open_store
 from lc.store.failures import NewerSchema
 from lc.web.authentication import LoopbackOnly, TokenAuthentication, TokenFile
@@ -79,8 +79,8 @@ def _check_directories(config: Config) -> None:
     """Raises `BadInput`. A disk that fails is another matter: the store says so."""
     if not config.root.is_dir():
         raise BadInput(
-            f"--root {config.root} is not there: mount the node's / there, or name the directory "
-            "at which it is mounted (ROOTFS_MOUNT_DIR)"
+            f"--root {config.root} is not there: mount directories of the node below it, or name "
+            "the directory below which they are mounted (ROOTFS_MOUNT_DIR)"
         )
     data_dir = config.data_dir
     there = next(path for path in (data_dir, *data_dir.parents) if path.exists())
@@ -96,7 +96,8 @@ async def _serve(config: Config) -> None:
     install_signal_handlers(loop, stopping.set, logger=logger)
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(config.data_dir))
-        remote = Remote()
+        limits = Limits(config.max_transfer_size, config.transfer_timeout)
+        remote = Remote(limits)
         stack.push_async_callback(remote.close)
         controller = LocalController(config, store, remote)
         controller.managers.start()
@@ -149,6 +150,7 @@ def _say_hello(config: Config, controller: LocalController, listeners: list[List
             peer=config.api if config.is_relay else ",".join(map(str, config.gm_addresses)),
             listen=",".join(str(listener.bound) for listener in listeners),
             data=config.data_dir,
+            files=",".join(map(str, config.files_roots)),
             store=status.store.id,
             objects=len(status.objects),
             waiting=status.reports.waiting,

@@ -11,7 +11,8 @@ from edge_sidecars.runtime.metrics import Metric
 from edge_sidecars.runtime.process import VERSION
 from edge_sidecars.runtime.web.listener_metrics import figures
 from lc.config.config import Config
-from lc.files.node_files import FileSources, HostFiles, MountedSecrets
+from lc.files.host_files import HostFiles
+from lc.files.node_files import FileSources, MountedSecrets
 from lc.files.remote_files import Remote
 from lc.learning.learner import Learner
 from lc.link import GmLink
@@ -28,6 +29,7 @@ from lc.status import (
 )
 from lc.store import Store
 from lc.web.worker_api import WorkerApi
+from lc.workers.authorization import WorkerAuthorization
 from lc.workers.datasets import Datasets
 from lc.workers.forwarder import Forwarder
 from lc.workers.managers import ObjectManagers
@@ -45,14 +47,29 @@ class LocalController:
         self._store = store
         self._remote = remote
         self._began_at = boottime()
-        sources = FileSources(HostFiles(config.root), remote, MountedSecrets(config.secrets_dir))
+        host = HostFiles(
+            config.root, config.files_roots, own=config.data_dir, is_own_name=_is_own_name
+        )
+        sources = FileSources(host, remote, MountedSecrets(config.secrets_dir))
         self._datasets = Datasets(store, sources, interval=config.dataset_interval)
-        learner = Learner(store, sources, node=config.node, folder=config.data_dir / SAMPLES)
+        learner = Learner(
+            store,
+            sources,
+            node=config.node,
+            folder=config.data_dir / SAMPLES,
+            max_size=config.max_transfer_size,
+        )
         self.managers = ObjectManagers(store, (self._datasets, Forwarder(store), learner))
-        self.unknown_jobs = UnknownJobReports(store, self.managers.handling)
+        authorization = WorkerAuthorization(config.node, trusts_any_worker=config.trusts_any_worker)
+        self.unknown_jobs = UnknownJobReports(store, self.managers.handling, authorization)
         self.link = _link(config, store)
         self.api = WorkerApi(
-            store, self.managers, self.unknown_jobs, lc_status=self.status, measured=self._measured
+            store,
+            self.managers,
+            self.unknown_jobs,
+            authorization,
+            lc_status=self.status,
+            measured=self._measured,
         )
 
     def status(self) -> LcStatus:
@@ -117,6 +134,12 @@ class LocalController:
             RefusalStatus(*each.key, each.uid, each.seq, each.reason) for each in refusals
         )
         return ReportsStatus(waiting, oldest, self.unknown_jobs.waiting, refused, shown)
+
+
+def _is_own_name(name: str) -> bool:
+    """Of the data directory, which lies among what jobs may use: LC's store and samples; Sedna's
+    store, which has keys of S3 in it."""
+    return name == SAMPLES or name.startswith(("lc.", "database.db"))
 
 
 def _link(config: Config, store: Store) -> GmLink:

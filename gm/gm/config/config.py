@@ -36,6 +36,7 @@ from edge_sidecars.runtime.cli.values import (
     whole,
 )
 from gm.config import DEFAULT_LISTEN, PREFIX
+from gm.core.kind import DEFAULT_LC_SERVER
 
 OFF = "off"
 # relay-sidecar's --listen and --status-listen, elector-sidecar's --listen.
@@ -142,9 +143,9 @@ class Config:
     # What Sedna's GM tells its workers (localController.server, knowledgeBaseServer.server).
     lc_server: str = option(
         "URL",
-        "LC_SERVER; default {default}",
+        "LC_SERVER, before the capability of each worker; default {default}",
         url,
-        default="http://localhost:9100",
+        default=DEFAULT_LC_SERVER,
         group="what workers are told",
     )
     kb_server: str = option(

@@ -1,4 +1,5 @@
-"""Applies a plan: actions in their order, then labels and annotations, then the status.
+"""Applies a plan: actions in their order, then labels and annotations, then the status; a new key
+of the object's workers before all.
 
 Owns rule G2 on the wire. Guarantees: a child that exists already counts as made only if it stands
 for what is wanted (`engine.stands_for`); one of a predecessor is removed first, one of a successor
@@ -13,6 +14,7 @@ import msgspec
 from edge_sidecars.controllers.guarded_writes import GuardedWrites
 from edge_sidecars.kubeapi import ApiError, Conflict, NotFound
 from edge_sidecars.sedna_api.core.api_object import Document, Json
+from edge_sidecars.sedna_api.core.capability import WORKER_KEY
 from edge_sidecars.sedna_api.core.kinds import API_VERSION, MODEL, ResourceKind, kind_of
 from gm.cache.indexes import CHILD_KINDS
 from gm.cache.informers import Informers
@@ -66,6 +68,9 @@ class Applier:
 
     async def apply(self, document: Document, plan: ReconcilePlan) -> None:
         """Raises `DecideAgain`, `ChildRefused`, `NotLeading`, `ApiError`, `Unreachable`."""
+        if WORKER_KEY in plan.annotations:
+            # First: whoever takes over must find the key that the workers have.
+            document = await self._mark(document, plan)
         for action in plan.actions:
             match action:
                 case CreateChild(manifest):

@@ -12,8 +12,9 @@ work on as many objects at a time as one would.
 import asyncio
 import math
 import random
+import secrets
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from edge_sidecars.controllers.event_recorder import EventRecorder
@@ -23,6 +24,7 @@ from edge_sidecars.runtime.backoff import exponential
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
+from edge_sidecars.sedna_api.core.capability import KEY_BYTES
 from gm.cache.informers import Informers
 from gm.cache.node_index import MISSHAPEN
 from gm.controller.api_writes import TROUBLE
@@ -266,7 +268,10 @@ class Controller:
             concerned=self._informers.node_index.concerned(document.key),
         )
         kind = KINDS[document.kind]
-        return decide(kind, view, now=datetime.now(UTC), settings=self._settings)
+        settings = self._settings
+        if settings.has_capabilities:
+            settings = replace(settings, fresh_key=secrets.token_hex(KEY_BYTES))
+        return decide(kind, view, now=datetime.now(UTC), settings=settings)
 
     # ── what comes of it ──
 

@@ -14,6 +14,11 @@ from edge_sidecars.sedna_api.core.api_object import Json, ObjectKey
 from edge_sidecars.sedna_api.core.kinds import DATASET, MODEL, ResourceKind
 from gm.core.tree import mapping, text
 
+# The variable by which a worker knows its LC.
+LC_SERVER = "LC_SERVER"
+# By its address: what localhost is, a pod's /etc/hosts says.
+DEFAULT_LC_SERVER = "http://127.0.0.1:9100"
+
 Path: TypeAlias = tuple[str, ...]
 """Keys from the object on; `*` stands for each item of a list."""
 
@@ -21,11 +26,14 @@ Path: TypeAlias = tuple[str, ...]
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
     """What workers are told of their surroundings: URLs of LC and of the knowledge base; and the
-    namespaces in which none are made."""
+    namespaces in which none are made. `has_capabilities`: LC's URL is another one for each worker,
+    by which LC knows it; `fresh_key`: for an object that has no key yet."""
 
     lc_server: str = "http://localhost:9100"
     kb_server: str = "http://localhost:9020"
     refused_namespaces: frozenset[str] = frozenset()
+    has_capabilities: bool = False
+    fresh_key: str = ""
 
 
 class Rule(Enum):
@@ -102,7 +110,8 @@ Setting: TypeAlias = Value | Mounted | HotUpdate
 @dataclass(frozen=True, slots=True)
 class Site:
     """One worker to be: what its environment may depend on. `part` is where its template stands;
-    `name` its own; `input` what LC reported for its stage; `history` conditions before that."""
+    `name` its own; `input` what LC reported for its stage; `history` conditions before that.
+    `worker_key`: of the object, "" where workers have no capability."""
 
     object: Json
     part: Json
@@ -111,6 +120,7 @@ class Site:
     settings: WorkerSettings
     input: Json
     history: tuple[Json, ...]
+    worker_key: str = ""
 
     @property
     def namespace(self) -> str:

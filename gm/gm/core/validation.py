@@ -8,16 +8,15 @@ refers to and does not exist, or is not there yet.
 import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
-from urllib.parse import urlsplit
 
 from edge_sidecars.sedna_api.core.api_object import Json, ObjectKey
+from edge_sidecars.sedna_api.core.file_url import REMEDY, InvalidUrl, parse_url
 from edge_sidecars.sedna_api.core.kinds import DATASET, MODEL, ResourceKind
 from gm.core.engine.conditions import MISSING_REFERENCE
 from gm.core.engine.plan import NODE, SECRET, ObjectView
 from gm.core.kind import Path, Problem, SednaKind
 from gm.core.references import worker_parts
 from gm.core.tree import found, items, mapping, text, values
-from gm.core.workers.storage import DOWNLOADED_SCHEMES
 
 # The end of a day, as an end only (ISO 8601, and Sedna's samples).
 MIDNIGHT: Final = "24:00"
@@ -57,17 +56,10 @@ def _namespace_problems(
 
 def url_problem(field: str, url: str) -> Problem | None:
     """Of what a Dataset, a Model or an output directory may be."""
-    remedy = "give an absolute path on the node, or an s3, http or https URL"
     try:
-        parts = urlsplit(url)
-    except ValueError:
-        return Problem(field, f"{url!r:.80} is no URL", remedy)
-    if parts.scheme:
-        if parts.scheme.lower() not in DOWNLOADED_SCHEMES:
-            return Problem(field, f"nothing is known about {parts.scheme} URLs", remedy)
-        return None if parts.netloc else Problem(field, f"{url!r:.80} names no host", remedy)
-    if not url.startswith("/") or ".." in url.split("/"):
-        return Problem(field, f"{url!r:.80} is no absolute path", remedy)
+        parse_url(url)
+    except InvalidUrl as error:
+        return Problem(field, str(error), REMEDY)
     return None
 
 

@@ -9,11 +9,12 @@ manifests set in any case.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from edge_sidecars.runtime.cli.options import (
     Options,
     Parser,
+    choice,
     command_line,
     flag,
     log_format_option,
@@ -30,6 +31,7 @@ from edge_sidecars.runtime.cli.values import (
     BadInput,
     address,
     seconds,
+    size,
     url,
     whole,
 )
@@ -39,6 +41,8 @@ from lc.config import DEFAULT_BIND_PORT, PREFIX, SEDNA_TWINS
 DEFAULT_ROOT = "/rootfs"
 # Below the root.
 DEFAULT_DATA_DIR = "var/lib/sedna"
+# On the node: what Sedna's manifests lay there, and all that ours mount.
+DEFAULT_FILES_ROOT = PurePosixPath("/var/lib/sedna")
 # RFC 1123 subdomain, as Kubernetes wants names of nodes.
 _NODE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 MAX_NODE = 253
@@ -72,6 +76,19 @@ def loopback(text: str) -> Address:
 
 def _base(text: str) -> str:
     return url(text).rstrip("/")
+
+
+def _directory(text: str) -> PurePosixPath:
+    if not text.startswith("/") or ".." in text.split("/") or "\0" in text:
+        raise BadInput(f"{text!r:.120} is not a directory of the node: write it like /var/lib/data")
+    return PurePosixPath("/", *(each for each in text.split("/") if each))
+
+
+def _transfer_size(text: str) -> int:
+    found = size(text)
+    if not found:
+        raise BadInput(f"{text!r:.80} lets nothing through: write it like 16Gi")
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,13 +137,31 @@ class Config:
         "NAME", "default: the host's name; Sedna: NODENAME", default="", group="this node"
     )
     root: Path = option(
-        "DIR", f"where the node's / is; default {DEFAULT_ROOT}; Sedna: ROOTFS_MOUNT_DIR", Path
+        "DIR",
+        f"below which files of the node are mounted; default {DEFAULT_ROOT}; Sedna: "
+        "ROOTFS_MOUNT_DIR",
+        Path,
+    )
+    files_roots: tuple[PurePosixPath, ...] = option(
+        "DIR",
+        "a directory of the node below which files may be read and written; may be repeated; "
+        f"default {DEFAULT_FILES_ROOT}",
+        _directory,
+        name="files_root",
+        is_repeated=True,
     )
     data_dir: Path = option("DIR", f"default <root>/{DEFAULT_DATA_DIR}", Path)
     secrets_dir: Path | None = option(
         "DIR", "Secrets that are mounted as <namespace>/<name>; default: none", Path
     )
     dataset_interval: float = setting("60s", "between two counts of one dataset", seconds)
+    max_transfer_size: int = option(
+        "SIZE",
+        "of one file that is downloaded or copied; default {default}",
+        _transfer_size,
+        default="16Gi",
+    )
+    transfer_timeout: float = setting("1h", "one download or upload is given up then", seconds)
     listen: Address = option(
         "PORT",
         "on 127.0.0.1; default {default}; Sedna: BIND_PORT",
@@ -140,6 +175,15 @@ class Config:
     )
     token_file: Path | None = option(
         "FILE", "what clients of --node-listen must know; read again at a change", Path
+    )
+    trusts_any_worker: bool = option(
+        "true|false",
+        "take reports without the capability that GM gives each worker: pods of an earlier "
+        "release; default {default}",
+        choice("true", "false", true="true"),
+        default="false",
+        name="trust_any_worker",
+        is_switch=True,
     )
     log_format: str = log_format_option(group="logging")
     log_level: str = log_level_option()
@@ -161,6 +205,15 @@ class Config:
         if self.dataset_interval < MIN_INTERVAL:
             raise BadInput(
                 f"--dataset-interval {self.dataset_interval:g}s must be at least {MIN_INTERVAL:g}s"
+            )
+        if self.transfer_timeout < MIN_INTERVAL:
+            raise BadInput(
+                f"--transfer-timeout {self.transfer_timeout:g}s must be at least {MIN_INTERVAL:g}s"
+            )
+        if Path("/") in (self.root.joinpath(*it.parts[1:]) for it in self.files_roots):
+            raise BadInput(
+                "--files-root / is the whole node, for whoever can create an object: name the "
+                "directories that datasets and models lie in"
             )
         if self.redial_cap < MIN_REDIAL_CAP:
             raise BadInput(
@@ -226,4 +279,13 @@ def _config(options: Options, environ: Mapping[str, str], *, hostname: str) -> C
     is_unmounted = environ.get(SEDNA_TWINS["root"]) == ""
     values["root"] = values["root"] or Path("/" if is_unmounted else DEFAULT_ROOT)
     values["data_dir"] = values["data_dir"] or values["root"] / DEFAULT_DATA_DIR
+    roots = values["files_roots"] or (DEFAULT_FILES_ROOT,)
+    values["files_roots"] = tuple(_on_node(each, values["root"]) for each in roots)
     return Config(**values, proxies=proxy_variables(environ))
+
+
+def _on_node(directory: PurePosixPath, root: Path) -> PurePosixPath:
+    """One that is named where it is mounted is meant as the node has it."""
+    if root != Path("/") and directory.is_relative_to(root):
+        return PurePosixPath("/", directory.relative_to(root))
+    return directory

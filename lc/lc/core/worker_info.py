@@ -11,6 +11,18 @@ import msgspec
 
 from edge_sidecars.sedna_api.core.report import is_name
 
+# What an object or a report that is not as it should be may raise in code that trusts it. Whoever
+# works for one object after another catches these for each of them: one bad object stops nothing.
+UNFORESEEN = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
 
 class UnusableReport(ValueError):
     """What a worker says cannot be used; the message, for its author, says why."""
@@ -27,9 +39,11 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     kind: str = ""
     status: str = ""
     results: tuple[Mapping[str, object], ...] = ()
+    # From the path that it was sent to.
+    capability: str = ""
 
     @classmethod
-    def parse(cls, told: object) -> "WorkerInfo":
+    def parse(cls, told: object, *, capability: str = "") -> "WorkerInfo":
         """Raises UnusableReport."""
         if not isinstance(told, dict):
             raise UnusableReport("the body is not an object")
@@ -45,6 +59,7 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
             kind=_text(told, "kind").lower(),
             status=_text(told, "status").lower(),
             results=_results(told.get("results")),
+            capability=capability,
         )
 
     @property

@@ -1,14 +1,18 @@
 """Files that lie elsewhere: s3 and http(s) URLs; their bytes as they come, or into a local file.
 
 Guarantees: a file that is fetched is there as a whole or not at all; nothing is held in memory but
-one chunk; whoever hangs is given up; long transfers are logged and shown. Credentials come from a
-Secret and never stand in a log line, nor does the query of a URL. minio signs, aiohttp transfers.
+one chunk; whoever hangs is given up; no transfer takes more bytes or seconds than the limits say,
+so that a server that sends for ever, or a byte a minute, ends; few are asked of one host at a time,
+and those that wait for it take no place of others. Long transfers are logged and shown.
+Credentials come from a Secret and never stand in a log line, nor does the query of a URL. minio
+signs, aiohttp transfers.
 """
 
 import asyncio
+import functools
 import os
 import ssl
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +23,7 @@ import msgspec
 from yarl import URL
 
 from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.daemon_thread import in_daemon_thread
 from edge_sidecars.runtime.log import fields, logger
 
 # Seconds until an answer begins, and between two chunks of it.
@@ -31,6 +36,9 @@ PROGRESS_INTERVAL = 10.0
 SIGNED_FOR = 900
 # Bytes of an error's body that are shown.
 MAX_REASON = 200
+# Transfers at a time: of one host, and of all.
+PER_HOST = 2
+AT_ONCE = 32
 
 
 class RemoteError(Exception):
@@ -61,13 +69,24 @@ class Transfer:
     logged_at: float = 0.0
 
 
-class Remote:
-    """Open from `__aenter__` on; all transfers share its connections."""
+class Limits(msgspec.Struct, frozen=True):
+    """Of one transfer: bytes, and seconds from its first request on."""
 
-    def __init__(self) -> None:
+    size: int = 16 * 1024**3
+    seconds: float = 3600.0
+
+
+class Remote:
+    """All transfers share its connections."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self._limits = limits or Limits()
         self._session: aiohttp.ClientSession | None = None
         self._trust: ssl.SSLContext | None = None
         self._transfers: list[Transfer] = []
+        self._places = asyncio.Semaphore(AT_ONCE)
+        # By host, while somebody asks it or waits for it; and how many do.
+        self._hosts: dict[str, tuple[asyncio.Semaphore, list[int]]] = {}
 
     def transfers(self) -> tuple[Transfer, ...]:
         """Those that go on now."""
@@ -79,22 +98,32 @@ class Remote:
 
     @asynccontextmanager
     async def content(
-        self, url: str, secret: Mapping[str, str] | None, *, validator: str = ""
+        self,
+        url: str,
+        secret: Mapping[str, str] | None,
+        *,
+        validator: str = "",
+        begins: Callable[[], None] = lambda: None,
     ) -> AsyncIterator[Content | None]:
-        """None where it is still that of `validator`. Raises `RemoteError`; so does reading."""
-        signed = await _signed("GET", url, secret)
+        """None where it is still that of `validator`. `begins` is called once the host is asked.
+        Raises `RemoteError`; so does reading."""
         headers = {"Accept-Encoding": "identity", **_condition(validator)}
-        with self._transfer(url) as transfer, _told(url):
-            async with (await self._opened()).get(signed, headers=headers) as response:
-                if response.status == 304 and validator:
-                    yield None
-                    return
-                await _check(response, url)
-                transfer.size = response.content_length
-                chunks = _chunks(response, transfer)
-                told = response.headers
-                validator = told.get("ETag") or told.get("Last-Modified") or ""
-                yield Content(validator, transfer.size, chunks)
+        async with self._turn(url, secret) as deadline:
+            begins()
+            with self._transfer(url) as transfer, _told(url, self._limits, deadline):
+                async with deadline:
+                    signed = await _signed("GET", url, secret)
+                    session = await self._opened()
+                    async with session.get(signed, headers=headers) as response:
+                        if response.status == 304 and validator:
+                            yield None
+                            return
+                        await _check(response, url)
+                        transfer.size = response.content_length
+                        chunks = _chunks(response, transfer, self._limits)
+                        told = response.headers
+                        validator = told.get("ETag") or told.get("Last-Modified") or ""
+                        yield Content(validator, transfer.size, chunks)
 
     async def fetch(
         self, url: str, target: Path, secret: Mapping[str, str] | None, *, validator: str = ""
@@ -106,9 +135,12 @@ class Remote:
             async with self.content(url, secret, validator=validator) as content:
                 if content is None:
                     return None
-                with partial.open("wb") as file:
+                file = await in_daemon_thread(lambda: partial.open("wb"))
+                try:
                     async for chunk in content.chunks:
-                        await asyncio.to_thread(file.write, chunk)
+                        await in_daemon_thread(functools.partial(file.write, chunk))
+                finally:
+                    await in_daemon_thread(file.close)
             partial.replace(target)
             return content.validator
         finally:
@@ -116,29 +148,55 @@ class Remote:
 
     async def upload(self, source: Path, url: str, secret: Mapping[str, str] | None) -> None:
         """Raises `RemoteError`, and OSError for the local side."""
-        signed = await _signed("PUT", url, secret)
-        with source.open("rb") as file, self._transfer(url) as transfer, _told(url):
-            transfer.size = os.fstat(file.fileno()).st_size
-            headers = {"Content-Length": str(transfer.size)}
+        async with self._turn(url, secret) as deadline:
+            with (
+                source.open("rb") as file,
+                self._transfer(url) as transfer,
+                _told(url, self._limits, deadline),
+            ):
+                transfer.size = os.fstat(file.fileno()).st_size
+                headers = {"Content-Length": str(transfer.size)}
 
-            async def pieces() -> AsyncIterator[bytes]:
-                while chunk := await asyncio.to_thread(file.read, CHUNK):
-                    _advance(transfer, len(chunk))
-                    yield chunk
+                async def pieces() -> AsyncIterator[bytes]:
+                    while chunk := await in_daemon_thread(lambda: file.read(CHUNK)):
+                        _advance(transfer, len(chunk))
+                        yield chunk
 
-            session = await self._opened()
-            async with session.put(signed, data=pieces(), headers=headers) as response:
-                await _check(response, url)
+                async with deadline:
+                    signed = await _signed("PUT", url, secret)
+                    session = await self._opened()
+                    async with session.put(signed, data=pieces(), headers=headers) as response:
+                        await _check(response, url)
+
+    @asynccontextmanager
+    async def _turn(
+        self, url: str, secret: Mapping[str, str] | None
+    ) -> AsyncIterator[asyncio.Timeout]:
+        """Who waits for a host takes no place of others. The deadline begins when it is entered."""
+        name = _host(url, secret)
+        host, users = self._hosts.setdefault(name, (asyncio.Semaphore(PER_HOST), [0]))
+        users[0] += 1
+        try:
+            async with host, self._places:
+                yield asyncio.timeout(self._limits.seconds)
+        finally:
+            users[0] -= 1
+            if not users[0]:
+                del self._hosts[name]
 
     async def _opened(self) -> aiohttp.ClientSession:
         if self._trust is None:
             # For plain http as well, which may redirect. Reading the authorities takes a while.
-            self._trust = await asyncio.to_thread(ssl.create_default_context)
+            self._trust = await in_daemon_thread(ssl.create_default_context)
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(ssl=self._trust),
                 timeout=aiohttp.ClientTimeout(
-                    total=None, sock_connect=OPEN_TIMEOUT, sock_read=IDLE_TIMEOUT
+                    # With looking up its name.
+                    total=None,
+                    connect=OPEN_TIMEOUT,
+                    sock_connect=OPEN_TIMEOUT,
+                    sock_read=IDLE_TIMEOUT,
                 ),
                 auto_decompress=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -158,17 +216,39 @@ class Remote:
 
 def shown(url: str) -> str:
     """For people: without what may be secret."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return f"{url.partition(':')[0]:.10}://..."
     host = parts.netloc.rpartition("@")[2]
     return f"{parts.scheme}://{host}{parts.path}" if parts.scheme else url
 
 
 async def _signed(method: str, url: str, secret: Mapping[str, str] | None) -> URL:
-    """An http(s) URL that may be asked with this method."""
-    if urlsplit(url).scheme.lower() != "s3":
+    """An http(s) URL that may be asked with this method. Raises ValueError for what is none."""
+    if not is_s3(url):
         return URL(url)
     # It may ask S3 in which region the bucket is. What is signed may not be written otherwise.
-    return URL(await asyncio.to_thread(_presigned, method, url, secret), encoded=True)
+    signed = await in_daemon_thread(functools.partial(_presigned, method, url, secret))
+    return URL(signed, encoded=True)
+
+
+def is_s3(url: str) -> bool:
+    return url[:5].lower() == "s3://"
+
+
+def _host(url: str, secret: Mapping[str, str] | None) -> str:
+    """Who is asked, as far as it can be known."""
+    if is_s3(url):
+        return _endpoint(secret or {})
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _endpoint(values: Mapping[str, str]) -> str:
+    return values.get("s3-endpoint") or values.get("S3_ENDPOINT_URL") or ""
 
 
 def _presigned(method: str, url: str, secret: Mapping[str, str] | None) -> str:
@@ -181,7 +261,7 @@ def _presigned(method: str, url: str, secret: Mapping[str, str] | None) -> str:
 
     parts = urlsplit(url)
     values = secret or {}
-    endpoint = values.get("s3-endpoint") or values.get("S3_ENDPOINT_URL") or ""
+    endpoint = _endpoint(values)
     if not endpoint:
         raise RemoteError(
             url,
@@ -216,9 +296,15 @@ def _condition(validator: str) -> dict[str, str]:
     return {"If-None-Match" if is_tag else "If-Modified-Since": validator}
 
 
-async def _chunks(response: aiohttp.ClientResponse, transfer: Transfer) -> AsyncIterator[bytes]:
+async def _chunks(
+    response: aiohttp.ClientResponse, transfer: Transfer, limits: Limits
+) -> AsyncIterator[bytes]:
+    if (transfer.size or 0) > limits.size:
+        raise _TooLarge
     async for chunk in response.content.iter_chunked(CHUNK):
         _advance(transfer, len(chunk))
+        if transfer.done > limits.size:
+            raise _TooLarge
         yield chunk
 
 
@@ -239,12 +325,24 @@ async def _check(response: aiohttp.ClientResponse, url: str) -> None:
         raise RemoteError(url, " ".join(f"answered {response.status} {told}".split()))
 
 
+class _TooLarge(Exception):
+    """More bytes than a transfer may have."""
+
+
 @contextmanager
-def _told(url: str) -> Iterator[None]:
-    """aiohttp's errors as ours."""
+def _told(url: str, limits: Limits, deadline: asyncio.Timeout) -> Iterator[None]:
+    """What goes wrong as `RemoteError`."""
     try:
         yield
-    except aiohttp.ServerTimeoutError as error:
-        raise RemoteError(url, "does not answer in time") from error
+    except _TooLarge as error:
+        what = f"is larger than {limits.size} bytes: raise --max-transfer-size, or lay it elsewhere"
+        raise RemoteError(url, what) from error
+    except TimeoutError as error:  # aiohttp's are some
+        what = "does not answer in time"
+        if deadline.expired():
+            what = f"took longer than {limits.seconds:g}s: raise --transfer-timeout"
+        raise RemoteError(url, what) from error
     except aiohttp.ClientError as error:
         raise RemoteError(url, f"cannot be reached: {type(error).__name__} {error}") from error
+    except ValueError as error:
+        raise RemoteError(url, f"cannot be asked for: {error}") from error

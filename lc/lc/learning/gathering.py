@@ -51,32 +51,38 @@ class _Lines(msgspec.Struct, frozen=True):
 
 
 def gather(path: Path, command: Gather, spool: Spool, halt: Halt) -> GatherResult:
+    """Of a file of LC's own. Raises OSError, Unreadable."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:
+        return gather_from(file, command, spool, halt)
+
+
+def gather_from(file: BinaryIO, command: Gather, spool: Spool, halt: Halt) -> GatherResult:
     """Raises OSError, Unreadable."""
-    with path.open("rb") as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
-            raise Unreadable("it is no file")
-        cursor = command.cursor
-        if not _is_same(file, cursor, found.st_size):
-            cursor = Cursor(cursor.url, cursor.format)
-        header = _header(file) if cursor.format == "csv" else b""
-        if header is None:
-            return GatherResult(Gathered(replace(cursor, ragged=found.st_size)), is_all=True)
-        start = max(cursor.offset, len(header))
-        lines = _lines(file, _after_end(file, start), found.st_size, halt)
-        settled = lines.is_ragged and cursor.ragged == found.st_size
-        if settled:
-            lines = replace(lines, end=found.st_size, count=lines.count + 1, is_ragged=False)
-        gathered = _take(file, lines, header.decode(errors="replace"), command, spool, halt)
-        cursor = replace(
-            cursor,
-            offset=lines.end,
-            head=_digest(file, 0, min(PROOF, lines.end)),
-            tail=_digest(file, max(0, lines.end - PROOF), lines.end),
-            ragged=found.st_size if lines.is_ragged else 0,
-        )
-        is_all = lines.is_ragged or lines.end >= found.st_size
-        return GatherResult(replace(gathered, cursor=cursor), is_all)
+    found = os.fstat(file.fileno())
+    if not stat.S_ISREG(found.st_mode):
+        raise Unreadable("it is no file")
+    cursor = command.cursor
+    if not _is_same(file, cursor, found.st_size):
+        cursor = Cursor(cursor.url, cursor.format)
+    header = _header(file) if cursor.format == "csv" else b""
+    if header is None:
+        return GatherResult(Gathered(replace(cursor, ragged=found.st_size)), is_all=True)
+    start = max(cursor.offset, len(header))
+    lines = _lines(file, _after_end(file, start), found.st_size, halt)
+    settled = lines.is_ragged and cursor.ragged == found.st_size
+    if settled:
+        lines = replace(lines, end=found.st_size, count=lines.count + 1, is_ragged=False)
+    gathered = _take(file, lines, header.decode(errors="replace"), command, spool, halt)
+    cursor = replace(
+        cursor,
+        offset=lines.end,
+        head=_digest(file, 0, min(PROOF, lines.end)),
+        tail=_digest(file, max(0, lines.end - PROOF), lines.end),
+        ragged=found.st_size if lines.is_ragged else 0,
+    )
+    is_all = lines.is_ragged or lines.end >= found.st_size
+    return GatherResult(replace(gathered, cursor=cursor), is_all)
 
 
 def _take(

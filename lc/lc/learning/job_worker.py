@@ -32,8 +32,10 @@ from lc.core.learning.fields import MalformedJob
 from lc.core.learning.job import Job
 from lc.core.learning.next_command import JobInputs, next_command
 from lc.core.learning.outcome import Heard, hear
+from lc.core.learning.stages import refused
 from lc.core.learning.state import Event, SegmentsLost
-from lc.core.worker_info import UnusableReport, WorkerInfo
+from lc.core.worker_info import UNFORESEEN, UnusableReport, WorkerInfo
+from lc.files.host_files import ForeignPath
 from lc.learning.job_files import JobFiles, SharedFiles, TaskFailed
 from lc.learning.job_state import JobState
 from lc.learning.spool import Spool
@@ -124,16 +126,19 @@ class JobWorker:
                 await self._check_spool()
                 is_acked = not self._store.pending_of(self.document.uid)
                 known = replace(self._known, is_acked=is_acked)
-                command = next_command(
-                    self._job, self._job_state.state, known, pace=self._pace, now=now
-                )
-                wait = await self._do(command, now)
+                job = self._job
+                command = next_command(job, self._job_state.state, known, pace=self._pace, now=now)
+                wait = await self._do(command, job, now)
             except (TaskFailed, StoreUnavailable) as error:
                 wait = await self._failed(str(error))
+            except UNFORESEEN as error:
+                # One bad object stops nothing.
+                logger.exception("job", extra=fields(job=self._name))
+                wait = await self._failed(f"it cannot be worked on: {type(error).__name__}")
             if wait is None or wait > 0:
                 await is_set(self._woken, within=wait)
 
-    async def _do(self, command: Command, now: datetime) -> float | None:
+    async def _do(self, command: Command, job: Job, now: datetime) -> float | None:
         """For how long nothing is to be done then."""
         match command:
             case Idle():
@@ -147,17 +152,29 @@ class JobWorker:
             case Repeat(report):
                 await self._repeat(report, now)
             case Advance(event, reason, report, tasks):
-                for task in tasks:
-                    await self._files.perform(task)
+                try:
+                    for task in tasks:
+                        await self._files.perform(task, job)
+                except ForeignPath as error:
+                    event, reason, report = self._refused(command, job, str(error), now)
                 await self._settle(event, reason, report)
         await self._recovered()
         return 0
+
+    def _refused(
+        self, command: Advance, job: Job, why: str, now: datetime
+    ) -> tuple[Event, str, Body | None]:
+        """Its stage has failed instead."""
+        logger.warning("job may not touch a file", extra=fields(job=self._name, why=why))
+        failures, period = self._job_state.state.failures, job.train_trigger.check_period
+        failed = refused(command, why, failures=failures, period=period, now=now)
+        return failed.event, failed.reason, failed.report
 
     async def _gather(self, command: Gather, now: datetime) -> None:
         """Data that cannot be read holds up no stage that has what it needs."""
         try:
             reading = await self._files.gather(command)
-        except TaskFailed as error:
+        except (TaskFailed, ForeignPath) as error:
             self._pace = replace(self._pace, gathered=now)
             self._tell_of_data(str(error))
             return
@@ -205,7 +222,9 @@ class JobWorker:
         """Once, and after a failure: somebody may have removed what was kept there."""
         if self._is_spool_checked:
             return
-        lost = await self._files.in_thread(lambda: self._spool.lost(self._job_state.state.segments))
+        lost = await self._files.in_thread(
+            lambda _: self._spool.lost(self._job_state.state.segments)
+        )
         if lost:
             logger.warning(
                 "samples are gone from the spool",
@@ -217,7 +236,7 @@ class JobWorker:
 
     async def _tidy(self) -> None:
         kept = self._job_state.state.spool_files
-        await self._files.in_thread(lambda: self._spool.keep(kept))
+        await self._files.in_thread(lambda _: self._spool.keep(kept))
 
     async def _failed(self, problem: str) -> float:
         self._failures += 1

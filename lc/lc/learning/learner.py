@@ -7,7 +7,6 @@ Guarantees: a job that cannot be read stops no other one; two jobs of one name n
 import asyncio
 import shutil
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from edge_sidecars.runtime.log import fields, logger
@@ -23,16 +22,16 @@ from lc.core.learning.commands import encoded
 from lc.core.learning.fields import MalformedJob
 from lc.core.learning.job import Dataset, Job, Model, models_in
 from lc.core.learning.next_command import JobInputs
-from lc.core.learning.paths import folder_of
-from lc.core.worker_info import UnusableReport, WorkerInfo
+from lc.core.learning.paths import HOT_UPDATES, folder_of, is_below
+from lc.core.worker_info import UNFORESEEN, UnusableReport, WorkerInfo
+from lc.files.file_thread import Hanging, Progress, in_file_thread
+from lc.files.host_files import ForeignPath
 from lc.files.node_files import FileSources
-from lc.learning.job_files import SharedFiles
+from lc.learning.job_files import PATIENCE, THREADS, SharedFiles
 from lc.learning.job_worker import JobWorker
 from lc.learning.spool import HOT_UPDATE, Spool
 from lc.store import Store
 
-# Threads for files: a long copy of one job must not hold up the others, nor all of them the node.
-THREADS = 4
 # Seconds; the store forgets what left a day ago.
 SWEEP_PERIOD = 3600.0
 
@@ -46,12 +45,19 @@ class Learner:
     handles = _JOBS
     follows = _JOBS | _REFERENCES
 
-    def __init__(self, store: Store, sources: FileSources, *, node: str, folder: Path) -> None:
+    def __init__(
+        self,
+        store: Store,
+        sources: FileSources,
+        *,
+        node: str,
+        folder: Path,
+        max_size: int = 16 * 1024**3,
+    ) -> None:
         self._store = store
         self._node = node
         self._folder = folder
-        self._executor = ThreadPoolExecutor(THREADS, "learning")
-        self._shared = SharedFiles(sources, self._executor)
+        self._shared = SharedFiles(sources, asyncio.Semaphore(THREADS), max_size=max_size)
         self._workers: dict[ObjectKey, JobWorker] = {}
         self._working: dict[ObjectKey, asyncio.Task[None]] = {}
         self._references: dict[ObjectKey, Dataset | Model | str] = {}
@@ -109,7 +115,6 @@ class Learner:
         finally:
             self._group = None
             self._shared.halt.set()
-            self._executor.shutdown(wait=False, cancel_futures=True)
 
     def _work(self, key: ObjectKey, worker: JobWorker) -> None:
         if self._group is None:
@@ -132,7 +137,7 @@ class Learner:
     def _tell(self, worker: JobWorker, document: Document) -> None:
         try:
             job = Job.parse(document.kind, document.json())
-        except MalformedJob as error:
+        except UNFORESEEN as error:  # MalformedJob is one
             logger.warning("job cannot be read", extra=fields(job=str(document.key), problem=error))
             worker.told(document, None, JobInputs(self._node, None, {}), problem=str(error))
             return
@@ -162,7 +167,6 @@ class Learner:
 
     async def _sweep(self) -> None:
         """After jobs that the store has forgotten."""
-        loop = asyncio.get_running_loop()
         here = {worker.document.uid for worker in self._workers.values()}
         if not self._folder.exists():
             return
@@ -170,15 +174,26 @@ class Learner:
             if folder.name in here or self._store.learning_state(folder.name) is not None:
                 continue
             used = {worker.hot_update_config for worker in self._workers.values()}
-            await loop.run_in_executor(self._executor, self._remove, folder, used)
+            try:
+                await self._remove(folder, used)
+            except (OSError, Hanging, ForeignPath, RecursionError) as error:
+                logger.warning(
+                    "files of a job that left stay",
+                    extra=fields(uid=folder.name, why=error),
+                )
+                continue
             logger.info("tidied up after a job that left", extra=fields(uid=folder.name))
 
-    def _remove(self, folder: Path, used: set[str]) -> None:
-        mark = folder / HOT_UPDATE
-        config = mark.read_text() if mark.exists() else ""
-        if config and config not in used:
-            shutil.rmtree(self._shared.sources.host.path(folder_of(config)), ignore_errors=True)
-        shutil.rmtree(folder, ignore_errors=True)
+    async def _remove(self, folder: Path, used: set[str]) -> None:
+        def work() -> None:
+            mark = folder / HOT_UPDATE
+            config = mark.read_text() if mark.exists() else ""
+            if config not in used and is_below(HOT_UPDATES, folder_of(config)):
+                self._shared.sources.host.remove_folder(folder_of(config))
+            shutil.rmtree(folder, ignore_errors=True)
+
+        async with self._shared.slots:
+            await in_file_thread(work, Progress(), patience=PATIENCE)
 
 
 def _reference(document: Document) -> Dataset | Model | str:
@@ -187,7 +202,7 @@ def _reference(document: Document) -> Dataset | Model | str:
         if document.kind == DATASET.singular:
             return Dataset.parse(document.json())
         return Model.of_resource(document.json())
-    except MalformedJob as error:
+    except UNFORESEEN as error:  # MalformedJob is one
         logger.warning(
             "object cannot be read", extra=fields(object=str(document.key), problem=error)
         )

@@ -1,4 +1,4 @@
-"""Files that LC writes: whole or not at all; and samples that wait for their round.
+"""Files of LC's own: written whole or not at all; and samples that wait for their round.
 
 These lie in files that only LC touches, `<data dir>/samples/<uid>/`. A segment is the beginning of
 such a file; what follows it there is of a step that was not saved, and is written over. Guarantees:
@@ -17,6 +17,7 @@ from typing import BinaryIO
 from msgspec.structs import replace
 
 from lc.core.learning.samples import Segment
+from lc.files.file_thread import Progress
 
 CHUNK = 256 * 1024
 
@@ -26,17 +27,28 @@ class Halted(Exception):
 
 
 class Halt:
-    """Asked between two chunks, in whatever thread."""
+    """Asked between two chunks, in whatever thread. `process`: that of the whole process, which
+    halts this one too; `progress`: of the thread that asks, which is halted once it is left."""
 
-    def __init__(self) -> None:
+    def __init__(self, process: "Halt | None" = None, progress: Progress | None = None) -> None:
         self._event = threading.Event()
+        self._process = process
+        self._progress = progress
 
     def set(self) -> None:
         self._event.set()
 
+    @property
+    def is_set(self) -> bool:
+        is_process_halted = self._process is not None and self._process.is_set
+        is_left = self._progress is not None and self._progress.is_left
+        return self._event.is_set() or is_process_halted or is_left
+
     def check(self) -> None:
         """Raises Halted."""
-        if self._event.is_set():
+        if self._progress is not None:
+            self._progress.steps += 1
+        if self.is_set:
             raise Halted
 
 
@@ -72,11 +84,10 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def chunks_of(source: Path, halt: Halt) -> Iterator[bytes]:
-    with source.open("rb") as file:
-        while chunk := file.read(CHUNK):
-            halt.check()
-            yield chunk
+def chunks_of(file: BinaryIO, halt: Halt) -> Iterator[bytes]:
+    while chunk := file.read(CHUNK):
+        halt.check()
+        yield chunk
 
 
 def chunks_between(file: BinaryIO, start: int, end: int, halt: Halt) -> Iterator[bytes]:

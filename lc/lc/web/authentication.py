@@ -1,8 +1,9 @@
 """Who may come in: by the loopback of this machine anybody, by the node's address with a token.
 
 Guarantees: a browser's page cannot be made to speak for a worker (no name but an address or
-localhost is believed to be this one); a token is compared in constant time and read again when its
-file changes; without a usable token nobody comes in by the node's address, but for `/livez`.
+localhost is believed to be this one, and nothing is taken that a page may have sent); a token is
+compared in constant time and read again when its file changes; without a usable token nobody comes
+in by the node's address, but for `/livez`.
 """
 
 import hmac
@@ -10,10 +11,14 @@ import os
 from ipaddress import ip_address
 from pathlib import Path
 
+import msgspec
+
 from edge_sidecars.runtime.cli.values import BadInput
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.connections import Handler
+from edge_sidecars.runtime.web.cross_site import JSON, refusal
+from edge_sidecars.runtime.web.endpoints import READS
 
 # Shorter ones are guessed.
 MIN_TOKEN = 16
@@ -29,6 +34,8 @@ class LoopbackOnly:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         if not _is_own_name(request.headers.get("Host", "")):
             return web.Response(status=421, text="ask by address, or as localhost\n")
+        if request.method not in READS and (refused := refusal(request)) is not None:
+            return sedna_answer(refused.status, refused.message)
         return await self._handler(request)
 
 
@@ -93,3 +100,9 @@ def _is_own_name(host: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def sedna_answer(status: int, message: str) -> web.Response:
+    """The shape of Sedna's answers."""
+    body = msgspec.json.encode({"Status": status, "Message": message})
+    return web.Response(status=status, body=body, headers={"Content-Type": JSON})

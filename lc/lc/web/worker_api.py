@@ -1,9 +1,10 @@
 """What workers, kubelet, Prometheus and people ask of LC over HTTP.
 
-`POST /sedna/workers/{name}/info` is Sedna's, answered when what was said is durable: 200; 400 for
-what cannot be used; 404 where its object is unknown here and has been for too long; 503 while the
-disk does not take it, which the worker is to repeat. `/livez`, `/readyz`, `/metrics`, `/status`,
-`/sedna/objects` read.
+`POST /w/{capability}/sedna/workers/{name}/info` is Sedna's path below the LC_SERVER of a worker,
+answered when what was said is durable: 200; 400 for what cannot be used; 403 where the capability
+is not that of the worker that the report names; 404 where its object is unknown here and has been
+for too long; 503 while the disk does not take it, which the worker is to repeat. `/livez`,
+`/readyz`, `/metrics`, `/status`, `/sedna/objects` read.
 """
 
 import asyncio
@@ -17,13 +18,15 @@ import msgspec
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.runtime.metrics import Metric
 from edge_sidecars.runtime.web import aiohttp_web as web
+from edge_sidecars.runtime.web.cross_site import JSON
 from edge_sidecars.runtime.web.endpoints import READS, metrics, options
 from edge_sidecars.sedna_api.core.api_object import ObjectKey
 from edge_sidecars.sedna_api.core.report import MalformedReport
-from lc.core.worker_info import UnusableReport, WorkerInfo
-from lc.core.xml_body import parse as parse_xml
+from lc.core.worker_info import UNFORESEEN, UnusableReport, WorkerInfo
 from lc.status import LcStatus
 from lc.store import Store, StoreUnavailable
+from lc.web.authentication import sedna_answer
+from lc.workers.authorization import KeyNotHere, NotAuthorized, WorkerAuthorization
 from lc.workers.managers import ObjectManagers
 from lc.workers.unknown_jobs import UnknownJobReports
 
@@ -36,9 +39,8 @@ BODY_TIMEOUT = 30.0
 # Seconds after which a worker is to repeat what the disk did not take; Sedna's library waits 3.
 RETRY_AFTER = "3"
 
-_INFO = re.compile(r"/sedna/workers/([^/]+)/info/?")
+_INFO = re.compile(r"(?:/w/([A-Za-z0-9_-]{1,128}))?/sedna/workers/([^/]+)/info/?")
 _JSON = msgspec.json.Decoder()
-_TYPES = {"", "application/json", "application/xml", "text/xml"}
 
 Answer = Callable[[], web.Response]
 
@@ -52,14 +54,15 @@ class RequestRefused(Exception):
 
 
 class WorkerApi:
-    """`answered` counts what workers were answered, by status; `lc_status` and
-    `measured`: how LC stands now."""
+    """`authorization` says whose word counts; `answered` counts what workers were answered, by
+    status; `lc_status` and `measured`: how LC stands now."""
 
     def __init__(
         self,
         store: Store,
         managers: ObjectManagers,
         unknown_jobs: UnknownJobReports,
+        authorization: WorkerAuthorization,
         *,
         lc_status: Callable[[], LcStatus],
         measured: Callable[[], list[Metric]],
@@ -68,6 +71,7 @@ class WorkerApi:
         self._store = store
         self._managers = managers
         self._unknown_jobs = unknown_jobs
+        self._authorization = authorization
         self._lc_status = lc_status
         self._measured = measured
         self._bodies = 0
@@ -84,41 +88,51 @@ class WorkerApi:
         if worker is not None:
             if request.method != "POST":
                 return _not_allowed(request, "POST")
-            return await self._info(request, unquote(worker[1]))
+            return await self._info(request, unquote(worker[2]), worker[1] or "")
         read = self._reads.get(request.path)
         if read is None:
-            paths = ", ".join(("/sedna/workers/{name}/info", *self._reads))
-            return _told(404, f"unknown path {request.path!r:.120}: there are {paths}")
+            paths = ", ".join(("/w/{capability}/sedna/workers/{name}/info", *self._reads))
+            return sedna_answer(404, f"unknown path {request.path!r:.120}: there are {paths}")
         allowed = ", ".join(READS)
         if request.method not in READS:
             return _not_allowed(request, allowed)
         return options(read(), allowed) if request.method == "OPTIONS" else read()
 
-    async def _info(self, request: web.BaseRequest, worker: str) -> web.Response:
+    async def _info(self, request: web.BaseRequest, worker: str, capability: str) -> web.Response:
         try:
-            await self._take(_parsed(request, await self._body(request)), worker)
+            _check_type(request)
+            body = _parsed(await self._body(request))
+            await self._take(WorkerInfo.parse(body, capability=capability), worker)
         except RequestRefused as refusal:
-            answer = _told(refusal.status, str(refusal))
+            answer = sedna_answer(refusal.status, str(refusal))
             if refusal.status == 503:
                 answer.headers["Retry-After"] = RETRY_AFTER
+        except NotAuthorized as error:
+            answer = sedna_answer(403, str(error))
+        except KeyNotHere as error:
+            answer = sedna_answer(503, str(error))
+            answer.headers["Retry-After"] = RETRY_AFTER
         except (UnusableReport, MalformedReport) as error:
-            answer = _told(400, str(error))
+            answer = sedna_answer(400, str(error))
+        except UNFORESEEN as error:
+            logger.exception("worker", extra=fields(worker=worker))
+            answer = sedna_answer(400, f"it cannot be used: {type(error).__name__}")
         except StoreUnavailable as error:
-            answer = _told(503, f"not taken, say it again: {error}")
+            answer = sedna_answer(503, f"not taken, say it again: {error}")
             answer.headers["Retry-After"] = RETRY_AFTER
         else:
-            answer = _told(200, "OK")
+            answer = sedna_answer(200, "OK")
         self.answered[answer.status] += 1
         if answer.status != 200:
             logger.debug("worker refused", extra=fields(worker=worker, status=answer.status))
         return answer
 
-    async def _take(self, body: object, worker: str) -> None:
-        info = WorkerInfo.parse(body)
+    async def _take(self, info: WorkerInfo, worker: str) -> None:
         if info.name != worker:
             raise UnusableReport(
                 f"the path names worker {worker!r:.80}, the body {info.name!r:.80}"
             )
+        self._authorization.check_presence(info)
         manager = self._managers.handling(info.owner_kind)
         if manager is None:
             # Sedna answers so as well: workers of these kinds have nothing to tell GM.
@@ -126,6 +140,7 @@ class WorkerApi:
         key = ObjectKey(info.owner_kind, info.namespace, info.owner_name)
         document = self._store.get(key)
         if document is not None and not self._unknown_jobs.holds(key):
+            self._authorization.check(info, document)
             await manager.worker_reported(info, document)
             return
         info.check_names()
@@ -166,15 +181,16 @@ class WorkerApi:
         return _json(200, {"objects": self._lc_status().objects})
 
 
-def _parsed(request: web.BaseRequest, body: bytes) -> object:
-    """Raises `RequestRefused` and `UnusableReport`."""
-    kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    if kind not in _TYPES:
-        raise RequestRefused(
-            415, f"Content-Type {kind!r:.80}: send application/json or application/xml"
-        )
-    if kind.endswith("/xml"):
-        return parse_xml(body)
+def _check_type(request: web.BaseRequest) -> None:
+    """What a web page may send without asking first is none of it. Raises `RequestRefused`."""
+    kinds = request.headers.getall("Content-Type", [])
+    if [it.partition(";")[0].strip().lower() for it in kinds] != [JSON]:
+        told = ", ".join(f"{it!r:.80}" for it in kinds) or "that is missing"
+        raise RequestRefused(415, f"Content-Type {told}: send {JSON}")
+
+
+def _parsed(body: bytes) -> object:
+    """Raises `RequestRefused`."""
     try:
         return _JSON.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -182,14 +198,9 @@ def _parsed(request: web.BaseRequest, body: bytes) -> object:
 
 
 def _not_allowed(request: web.BaseRequest, allowed: str) -> web.Response:
-    refusal = _told(405, f"{request.method:.20} is not allowed on {request.path:.120}")
+    refusal = sedna_answer(405, f"{request.method:.20} is not allowed on {request.path:.120}")
     refusal.headers["Allow"] = allowed
     return refusal
-
-
-def _told(status: int, message: str) -> web.Response:
-    """The shape of Sedna's answers."""
-    return _json(status, {"Status": status, "Message": message})
 
 
 def _json(status: int, value: object) -> web.Response:

@@ -1,12 +1,15 @@
 """Counts the samples of this node's datasets, and reports each count that is new, 0 as well.
 
 Guarantees: an edit of url, format or credentials takes effect at once; what is wrong with a dataset
-is reported with what to do, and so is its repair; few are counted at a time, however many there
-are, and one that hangs keeps no other waiting. What was told survives a restart with the store.
+is reported with what to do, and so is its repair; few files are counted at a time, however many
+there are, and one that hangs, or is very large, keeps no other waiting. Remote ones wait for their
+host and for each other (`remote_files.py`), never local ones for them. What was told survives a
+restart with the store.
 """
 
 import asyncio
 import heapq
+import posixpath
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,17 +19,17 @@ import msgspec
 from edge_sidecars.runtime.clock import boottime, is_set
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
+from edge_sidecars.sedna_api.core.file_url import is_remote
 from edge_sidecars.sedna_api.core.kinds import DATASET
-from lc.core.learning.paths import is_remote
 from lc.core.outbox import ResendSchedule
 from lc.core.sample_count import Position, decoded, encoded
-from lc.core.worker_info import UnusableReport, WorkerInfo
+from lc.core.worker_info import UNFORESEEN, UnusableReport, WorkerInfo
+from lc.files.file_thread import Progress
 from lc.files.node_files import FileSources
 from lc.store import Store, StoreUnavailable
 from lc.workers.sample_counter import (
     CountFailed,
-    Progress,
-    check_format,
+    checked,
     count_local,
     count_remote,
     hanging,
@@ -54,12 +57,17 @@ _DATASET = msgspec.json.Decoder(ParsedDataset)
 def parse_dataset(document: Document) -> ParsedDataset:
     """Empty where an object is none that the API would have taken: then its format is wrong."""
     try:
-        return _DATASET.decode(document.raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+        parsed = _DATASET.decode(document.raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return ParsedDataset(DatasetSpec())
+    spec = parsed.spec
+    spec.format = spec.format.lower()  # as Sedna does
+    if spec.url.startswith("/"):
+        spec.url = posixpath.normpath(spec.url)
+    return parsed
 
 
-# So many are counted at a time: an edge node's disk gains nothing from more.
+# So many local ones are counted at a time: an edge node's disk gains nothing from more.
 AT_ONCE = 4
 # Its share of the interval, so that they do not all come at the same moment.
 SPREAD = 0.1
@@ -84,7 +92,12 @@ class _Watched:
     told: bytes = b""
     is_counted: bool = False
     is_counting: bool = False
-    progress: Progress = field(default_factory=lambda: Progress(is_over=True))
+    progress: Progress = field(default_factory=Progress)
+    began_at: float = 0.0
+
+    def begins(self) -> None:
+        """Its turn has come: what it takes from now on is its own doing."""
+        self.began_at = boottime()
 
     def begun(self) -> Progress:
         """Of one more thread. Raises `CountFailed` while the last one hangs still."""
@@ -107,7 +120,8 @@ class Datasets:
         self._watched: dict[str, _Watched] = {}
         self._due: list[tuple[float, str]] = []
         self._wake = asyncio.Event()
-        self._slots = asyncio.Semaphore(AT_ONCE)
+        # Local ones that are due and found no slot yet, in their order.
+        self._queue: asyncio.Queue[_Watched] = asyncio.Queue()
         self.counts = 0
 
     def object_changed(self, document: Document) -> None:
@@ -153,13 +167,22 @@ class Datasets:
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
+            for _ in range(AT_ONCE):
+                group.create_task(self._count_queued())
             while True:
                 await self._wait()
                 watched = self._take()
-                if watched is not None:
-                    await self._slots.acquire()
-                    watched.is_counting = True
+                if watched is None:
+                    continue
+                watched.is_counting = True
+                if is_remote(watched.spec.url):
                     group.create_task(self._count(watched))
+                else:
+                    self._queue.put_nowait(watched)
+
+    async def _count_queued(self) -> None:
+        while True:
+            await self._count(await self._queue.get())
 
     async def _wait(self) -> None:
         """Until one is due."""
@@ -183,19 +206,29 @@ class Datasets:
         self._wake.set()
 
     async def _count(self, watched: _Watched) -> None:
-        began_at = boottime()
+        watched.begins()
         spec = watched.spec
+        is_whole = True
         try:
-            problem = await self._counted(watched, spec)
+            if self._watched.get(watched.document.uid) is not watched:
+                return
+            problem, is_whole = await self._counted(watched, spec)
+        except UNFORESEEN as error:
+            # One bad object stops nothing.
+            logger.exception("dataset", extra=fields(dataset=_name(watched.document)))
+            problem = f"it cannot be counted: {type(error).__name__}"
         finally:
             watched.is_counting = False
-            self._slots.release()
         if self._watched.get(watched.document.uid) is not watched:
             return
         if watched.spec != spec:
             self._schedule(watched, boottime())
             return
-        took = boottime() - began_at
+        took = boottime() - watched.began_at
+        if not is_whole:
+            # Behind those that are due.
+            self._schedule(watched, boottime())
+            return
         interval = self._interval * random.uniform(1 - SPREAD, 1 + SPREAD)
         pause = max(interval, took / MAX_SHARE)
         watched.problem = problem
@@ -203,23 +236,24 @@ class Datasets:
             pause = RETRY_AFTER
         self._schedule(watched, boottime() + pause)
 
-    async def _counted(self, watched: _Watched, spec: DatasetSpec) -> str:
-        """Its problem, "" for none, with the new position in place."""
+    async def _counted(self, watched: _Watched, spec: DatasetSpec) -> tuple[str, bool]:
+        """Its problem, "" for none, with the new position in place; and whether that is all."""
         self.counts += 1
-        kept = watched.position
+        kept, is_whole = watched.position, True
         if (kept.url, kept.format) != (spec.url, spec.format):
             kept = Position(spec.url, spec.format)
         try:
-            check_format(spec.format)
-            if is_remote(spec.url):
+            if checked(spec.url, spec.format).is_remote:
                 secret = self._secret(watched.document.namespace, spec)
-                position = await count_remote(self._sources.remote, kept, secret)
+                remote = self._sources.remote
+                position = await count_remote(remote, kept, secret, begins=watched.begins)
             else:
-                position = await count_local(self._sources.host, kept, watched.begun())
+                position, is_whole = await count_local(self._sources.host, kept, watched.begun())
         except CountFailed as problem:
-            return str(problem)
-        watched.position, watched.is_counted = position, True
-        return ""
+            return str(problem), True
+        watched.position = position
+        watched.is_counted = watched.is_counted or is_whole
+        return "", is_whole
 
     def _secret(self, namespace: str, spec: DatasetSpec) -> Mapping[str, str] | None:
         """Raises `CountFailed` where it is named and not here."""

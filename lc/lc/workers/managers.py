@@ -5,12 +5,14 @@ is told of its objects in the order in which the store took them, after they are
 says itself goes through `Store.enqueue`, so that it is durable when `worker_reported` returns.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
+from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.sedna_api.core.api_object import Document, ObjectKey
 from edge_sidecars.sedna_api.core.report import Report
-from lc.core.worker_info import WorkerInfo
+from lc.core.worker_info import UNFORESEEN, WorkerInfo
 from lc.store import Change, Store
 
 
@@ -64,7 +66,8 @@ class ObjectManagers:
         for each in self.all:
             for kind in sorted(each.follows):
                 for document in self._store.objects(kind):
-                    each.object_changed(document)
+                    with _guarded(document):
+                        each.object_changed(document)
         self._store.subscribe(self)
 
     def handling(self, kind: str) -> ObjectManager | None:
@@ -77,12 +80,23 @@ class ObjectManagers:
     def object_changed(self, document: Document, change: Change) -> None:
         for each in self.all:
             if document.kind in each.follows:
-                each.object_changed(document)
+                with _guarded(document):
+                    each.object_changed(document)
 
     def object_gone(self, document: Document) -> None:
         for each in self.all:
             if document.kind in each.follows:
-                each.object_gone(document)
+                with _guarded(document):
+                    each.object_gone(document)
 
     def report_enqueued(self, report: Report) -> None:
         """Whoever speaks to GM is told as well."""
+
+
+@contextmanager
+def _guarded(document: Document) -> Iterator[None]:
+    """One bad object stops nothing."""
+    try:
+        yield
+    except UNFORESEEN:
+        logger.exception("object", extra=fields(object=str(document.key)))

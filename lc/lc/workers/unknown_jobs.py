@@ -19,6 +19,7 @@ from edge_sidecars.sedna_api.core.report import MalformedReport, Report
 from lc.core.unknown_jobs import AGEING_INTERVAL, KeptReport
 from lc.core.worker_info import UnusableReport, WorkerInfo
 from lc.store import Change, Store, StoreUnavailable
+from lc.workers.authorization import KeyNotHere, NotAuthorized, WorkerAuthorization
 from lc.workers.managers import ObjectManager
 
 # Seconds until the disk is asked again.
@@ -30,10 +31,16 @@ _INFO = msgspec.json.Decoder(WorkerInfo)
 class UnknownJobReports:
     """A `Listener` of the store from its making on; `handling` finds the manager of a kind."""
 
-    def __init__(self, store: Store, handling: Callable[[str], ObjectManager | None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        handling: Callable[[str], ObjectManager | None],
+        authorization: WorkerAuthorization,
+    ) -> None:
         self.dropped: Counter[str] = Counter()
         self._store = store
         self._handling = handling
+        self._authorization = authorization
         self._woken = asyncio.Event()
         self._passing: set[ObjectKey] = set()
         store.subscribe(self)
@@ -108,8 +115,9 @@ class UnknownJobReports:
         info, manager = _INFO.decode(kept.body), self._handling(kept.key.kind)
         try:
             if manager is not None:
+                self._authorization.check(info, document)
                 await manager.worker_reported(info, document)
-        except (UnusableReport, MalformedReport) as error:
+        except (UnusableReport, MalformedReport, NotAuthorized, KeyNotHere) as error:
             found = self._store.get(kept.key)
             if found is None or found.uid != document.uid:
                 return False

@@ -47,7 +47,11 @@ class EdgeNode:
             self.links = [FaultProxy(pod.gm.stream_port) for pod in gms]
             own = [f"--gm-address={','.join(f'{LOOPBACK}:{link.port}' for link in self.links)}"]
         self.lc = LcProcess(
-            [*own, "--log-format=json", *flags], node=name, root=root, guardian=plane.guardian
+            # Its workers have capabilities, as GM's pods do.
+            [*own, "--log-format=json", "--trust-any-worker=false", *flags],
+            node=name,
+            root=root,
+            guardian=plane.guardian,
         )
 
     def start(self) -> None:

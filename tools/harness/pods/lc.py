@@ -33,7 +33,8 @@ def relay_flags(relay: RelayProcess) -> list[str]:
 
 
 class LcProcess(Process):
-    """`flags` as on the command line; `root` of the node's file system."""
+    """`flags` as on the command line; `root` of the node's file system, all of which it may use,
+    and it trusts any worker, unless the flags say otherwise."""
 
     def __init__(
         self,
@@ -63,11 +64,17 @@ class LcProcess(Process):
             f"--node={self.node}",
             f"--root={self.root}",
             f"--bind-port={self.port}",
+            *self._defaults(),
             *self.flags,
         )
         if wait:
             self.wait_ready()
         return self
+
+    def _defaults(self) -> list[str]:
+        told = " ".join(self.flags)
+        wanted = ("--files-root=/", "--trust-any-worker=true")
+        return [it for it in wanted if it.partition("=")[0] not in told]
 
     def wait_ready(self) -> None:
         self._wait_until(self._is_ready, what="start")
@@ -92,11 +99,11 @@ class LcProcess(Process):
         assert answer is not None, f"{self.node} does not answer: {self.log_text()[-2000:]}"
         return answer
 
-    def report(self, worker: str, told: Json) -> Answer | None:
-        """What a worker posts; None without an answer."""
+    def report(self, worker: str, told: Json, *, below: str = "") -> Answer | None:
+        """What a worker posts, to a path below that of its LC_SERVER; None without an answer."""
         return ask(
             self.port,
-            f"/sedna/workers/{worker}/info",
+            f"{below}/sedna/workers/{worker}/info",
             method="POST",
             body=json.dumps({"name": worker, **told}).encode(),
             headers={"Content-Type": "application/json"},

@@ -206,9 +206,10 @@ class Workers:
 
 def _post(server: str, body: Json) -> tuple[int, str]:
     """0 without an answer."""
-    connection = http.client.HTTPConnection(urlsplit(server).netloc, timeout=ANSWER_TIMEOUT)
+    place = urlsplit(server)
+    connection = http.client.HTTPConnection(place.netloc, timeout=ANSWER_TIMEOUT)
     headers = {"Content-Type": "application/json"}
-    path = f"/sedna/workers/{body['name']}/info"
+    path = f"{place.path}/sedna/workers/{body['name']}/info"
     content = json.dumps(body).encode()
     try:
         answer = exchange(connection, path, method="POST", body=content, headers=headers)

@@ -40,6 +40,7 @@ def decide(
     context.problems = problems(kind, view, refused_namespaces=settings.refused_namespaces)
     _RULES[kind.rule](context)
     _annotate(context)
+    context.keep_worker_key()
     return context.plan(labels, context.annotations)
 
 

@@ -156,7 +156,8 @@ def _stage(context: ReconcileContext, body: Json) -> str:
     reason = stages.take(context, body)
     if not reason:
         models = list(objects(body, "output", "models"))
-        if models and context.kind.resource.singular == "lifelonglearningjob":
+        is_taken = stages.type_(context) != FAILED
+        if models and is_taken and context.kind.resource.singular == "lifelonglearningjob":
             context.status["knowledgeBase"] = _knowledge_base(models)
         stages.advance(context)
     return reason

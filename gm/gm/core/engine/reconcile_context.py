@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from edge_sidecars.sedna_api.core.api_object import Json
+from edge_sidecars.sedna_api.core.capability import WORKER_KEY, key_for, key_of
 from gm.core.engine.conditions import MISSING_REFERENCE, Log, timestamp
 from gm.core.engine.plan import (
     Action,
@@ -16,6 +17,7 @@ from gm.core.engine.plan import (
     EventNote,
     ObjectView,
     ReconcilePlan,
+    ReplaceChild,
     ReportWithoutEffect,
 )
 from gm.core.kind import Problem, SednaKind, WorkerSettings
@@ -63,6 +65,23 @@ class ReconcileContext:
     @property
     def timestamp(self) -> str:
         return timestamp(self.now)
+
+    @property
+    def worker_key(self) -> str:
+        """By which LC knows the object's workers: the one that it has, else a fresh one."""
+        if not self.settings.has_capabilities:
+            return ""
+        metadata = mapping(self.subject, "metadata")
+        known = key_of(mapping(metadata, "annotations"), text(metadata, "uid"))
+        return known or self.settings.fresh_key
+
+    def keep_worker_key(self) -> None:
+        """With the object, where workers are made that have it."""
+        makes = any(isinstance(it, CreateChild | ReplaceChild) for it in self.actions)
+        key, uid = self.worker_key, text(self.subject, "metadata", "uid")
+        annotations = mapping(self.subject, "metadata", "annotations")
+        if makes and key and not key_of(annotations, uid):
+            self.annotations[WORKER_KEY] = key_for(uid, key)
 
     @property
     def lacks_references_only(self) -> bool:

@@ -3,7 +3,8 @@
 import json
 
 from edge_sidecars.sedna_api.core.api_object import Json
-from gm.core.kind import Site, Value
+from edge_sidecars.sedna_api.core.capability import PREFIX, capability
+from gm.core.kind import LC_SERVER, Site, Value
 from gm.core.tree import flag, items, text
 
 
@@ -18,7 +19,17 @@ def of_service(site: Site) -> tuple[Value, ...]:
 
 
 def lc_server(site: Site) -> Value:
-    return Value("LC_SERVER", site.settings.lc_server)
+    """With the worker's capability in its path: Sedna's library appends its own path to it."""
+    base = site.settings.lc_server
+    if not site.worker_key:
+        return Value(LC_SERVER, base)
+    given = capability(
+        site.worker_key,
+        uid=text(site.object, "metadata", "uid"),
+        worker=site.name,
+        node=text(site.part, "template", "spec", "nodeName"),
+    )
+    return Value(LC_SERVER, f"{base.rstrip('/')}{PREFIX}{given}")
 
 
 def hard_example_mining(part: Json) -> tuple[Value, ...]:

@@ -132,7 +132,7 @@ def _make(context: ReconcileContext, children: Children) -> None:
         input_ = stages.input_of(context)
         foreign = [] if pod else foreign_directories(context, slot, input_)
         if foreign:
-            stages.fail(context, "ForeignPath", _told(foreign))
+            stages.fail(context, stages.FOREIGN_PATH, _told(foreign))
         else:
             wanted.append((slot, input_))
     made = assembled(context, wanted)

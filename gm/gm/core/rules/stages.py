@@ -18,9 +18,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from edge_sidecars.sedna_api.core.api_object import Json
+from edge_sidecars.sedna_api.core.file_url import is_below, places_inside
+from edge_sidecars.sedna_api.core.kinds import INCREMENTAL_LEARNING_JOB
 from gm.core.engine.conditions import COMPLETED, FAILED, READY, instant, left
 from gm.core.engine.reconcile_context import ReconcileContext
-from gm.core.tree import mapping, number, objects, text
+from gm.core.tree import mapping, number, objects, part, text
 
 TRAIN: Final = "Train"
 EVAL: Final = "Eval"
@@ -28,6 +30,8 @@ DEPLOY: Final = "Deploy"
 WAITING: Final = "Waiting"
 STARTING: Final = "Starting"
 RUNNING: Final = "Running"
+# A stage that names what is not its job's.
+FOREIGN_PATH: Final = "ForeignPath"
 IN_FLIGHT: Final = (READY, STARTING, RUNNING)
 
 _NEXT: Final = {TRAIN: EVAL, EVAL: DEPLOY, DEPLOY: TRAIN}
@@ -38,6 +42,8 @@ _OUTPUT: Final = re.compile(r".*/train/([0-9]{1,9})/?", re.ASCII | re.DOTALL)
 # Seconds between a failure and the next round, so that a worker that cannot run is not started
 # without end: Sedna's queue begins with 10 s.
 FAILURE_PAUSE: Final = 10.0
+# Characters of foreign paths that are told.
+_LONGEST_NAMED: Final = 300
 
 
 def stage(context: ReconcileContext) -> str:
@@ -78,11 +84,35 @@ def take(context: ReconcileContext, body: Json) -> str:
         return f"{at} of round {counted} cannot be {said} after {now_type}"
     if said == READY and not mapping(body, "input"):
         return f"{at} of round {counted} is ready without an input"
+    if said == COMPLETED and (foreign := _foreign_outputs(context, at, body)):
+        fail(context, FOREIGN_PATH, foreign)
+        return ""
     message = text(body, "message") or "reported by lc"
     data = _data(context, said, body)
-    context.log.append(said, message=message, stage=at, round_=counted, data=data)
+    # The one reason that LC has a word for.
+    reason = FOREIGN_PATH if said == FAILED and text(body, "reason") == FOREIGN_PATH else ""
+    context.log.append(said, reason=reason, message=message, stage=at, round_=counted, data=data)
     _tell(context, at, said, message)
     return ""
+
+
+def _foreign_outputs(context: ReconcileContext, at: str, body: Json) -> str:
+    """Why a result is none: its worker names what is not its job's own, and what is named here is
+    copied by LC, and mounted into the next worker. An evaluation may name the models that it was
+    given, too: of its results, only numbers are used."""
+    output = text(context.subject, "spec", "outputDir")
+    given: set[str] = set()
+    if at == EVAL and context.kind.resource is INCREMENTAL_LEARNING_JOB:
+        for model in objects(input_of(context), "models"):
+            given |= places_inside(text(model, "url"))
+    named = [part(it, "url") for it in objects(body, "output", "models") if part(it, "url")]
+    foreign = [
+        it for it in named if not isinstance(it, str) or not (it in given or is_below(output, it))
+    ]
+    if not foreign:
+        return ""
+    told = ", ".join(f"{each!r:.80}" for each in foreign)[:_LONGEST_NAMED]
+    return f"a worker names {told}: only what lies below spec.outputDir {output:.200} is its own"
 
 
 def fail(context: ReconcileContext, reason: str, message: str) -> None:

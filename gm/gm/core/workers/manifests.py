@@ -14,7 +14,7 @@ import msgspec
 
 from edge_sidecars.sedna_api.core.api_object import Json
 from edge_sidecars.sedna_api.core.kinds import API_VERSION
-from gm.core.kind import SednaKind, Site, WorkerSpec
+from gm.core.kind import DEFAULT_LC_SERVER, LC_SERVER, SednaKind, Site, WorkerSpec
 from gm.core.names import (
     APP_LABEL,
     GENERATION,
@@ -30,6 +30,8 @@ from gm.core.names import (
 from gm.core.tree import copied, mapping, number, objects, part, text
 from gm.core.workers.storage import WorkerStorage, storage
 
+# What workers were told by default before they had capabilities.
+_FORMER_LC_SERVER: Final = "http://localhost:9100"
 # Hexadecimal digits of the hash of a manifest: 64 bits.
 _DIGITS: Final = 16
 # Of a DeploymentSpec inline in ours; selector and template are made, replicas may be HPA's.
@@ -71,7 +73,8 @@ def pod(kind: SednaKind, slot: Slot, site: Site, *, generation: int = 0) -> Json
         metadata["labels"][ROUND_LABEL] = str(slot.round)
     if generation:
         metadata["annotations"][GENERATION] = str(generation)
-    return _child("v1", "Pod", metadata, _pod_spec(template, worker, site, is_deployed=False))
+    spec = _pod_spec(template, worker, site, is_deployed=False)
+    return _child("v1", "Pod", metadata, spec, hashed=_of_any_capability(spec, site))
 
 
 def deployment(kind: SednaKind, slot: Slot, site: Site) -> Json:
@@ -196,9 +199,28 @@ def _equipped(container: Json, given: WorkerStorage) -> Json:
     return equipped
 
 
-def _child(api_version: str, kind: str, metadata: Json, spec: Json) -> Json:
-    """With the hash of all the rest among its annotations."""
+def _of_any_capability(spec: Json, site: Site) -> Json:
+    """As a release before capabilities made it: a pod that works towards its end is not made anew
+    because it has none, or another one."""
+    told = site.settings.lc_server
+    value = _FORMER_LC_SERVER if told == DEFAULT_LC_SERVER else told
+
+    def plain(container: Json) -> Json:
+        env = [
+            {"name": LC_SERVER, "value": value} if it.get("name") == LC_SERVER else it
+            for it in container["env"]
+        ]
+        return {**container, "env": env}
+
+    return {**spec, "containers": [plain(it) for it in spec["containers"]]}
+
+
+def _child(
+    api_version: str, kind: str, metadata: Json, spec: Json, *, hashed: Json | None = None
+) -> Json:
+    """With the hash of all the rest among its annotations; `hashed` in the place of the spec."""
     manifest = {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
-    encoded = msgspec.json.encode(manifest, order="deterministic")
+    subject = manifest if hashed is None else {**manifest, "spec": hashed}
+    encoded = msgspec.json.encode(subject, order="deterministic")
     metadata["annotations"][SPEC_HASH] = hashlib.sha256(encoded).hexdigest()[:_DIGITS]
     return manifest

@@ -95,6 +95,7 @@ def _site(context: ReconcileContext, slot: Slot, input_: Json) -> Site:
         settings=context.settings,
         input=input_,
         history=tuple(context.log.newest()),
+        worker_key=context.worker_key,
     )
 
 

@@ -108,11 +108,24 @@ class LoopPace(msgspec.Struct, frozen=True):
     repeats: int = 0
 
 
+# Why a stage failed, in the word of its condition: something that is named is not the job's, or not
+# LC's to touch.
+FOREIGN_PATH = "ForeignPath"
+
+
 def report_of(
-    stage: Stage, number: int, status: str, *, message: str = "", given: Body | None = None
+    stage: Stage,
+    number: int,
+    status: str,
+    *,
+    message: str = "",
+    given: Body | None = None,
+    reason: str = "",
 ) -> Body:
     """An event of a stage, as GM reads it; `status` Ready|Completed|Failed, `given` the input."""
     body: Body = {"phase": stage.value, "status": status, "round": number}
+    if reason:
+        body["reason"] = reason
     if given is not None:
         body["input"] = given
     if message:

@@ -3,8 +3,11 @@
 Knows no kind and no schema. What is missing is told apart from what has another type.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from edge_sidecars.sedna_api.core.file_url import InvalidUrl, parse_url
 
 
 class MalformedJob(ValueError):
@@ -27,6 +30,17 @@ def text_at(found: Mapping[str, object], *path: str) -> str:
     return _typed(found, path, str, "is no text") or ""
 
 
+def url_at(found: Mapping[str, object], *path: str) -> str:
+    """Of a file or a directory; one that is missing is none."""
+    text = text_at(found, *path)
+    if not text:
+        raise MalformedJob(f"{'.'.join(path)} is empty")
+    try:
+        return parse_url(text).text
+    except InvalidUrl as error:
+        raise MalformedJob(f"InvalidSpec: {'.'.join(path)}: {error}") from error
+
+
 def number_at(found: Mapping[str, object], *path: str, default: float | None = None) -> float:
     """Numbers in quotes count: Sedna reads them too."""
     value = _at(found, path)
@@ -34,10 +48,12 @@ def number_at(found: Mapping[str, object], *path: str, default: float | None = N
         return default
     try:
         if isinstance(value, int | float | str) and not isinstance(value, bool):
-            return float(value)
+            number = float(value)
+            if math.isfinite(number):
+                return number
     except (ValueError, OverflowError):
         pass
-    raise MalformedJob(f"{'.'.join(path)} is {value!r}, not a number")
+    raise MalformedJob(f"{'.'.join(path)} is {value!r:.80}, not a number")
 
 
 def flag_at(found: Mapping[str, object], *path: str) -> bool:

@@ -19,6 +19,7 @@ from enum import Enum
 
 import msgspec
 
+from edge_sidecars.sedna_api.core.file_url import is_below
 from edge_sidecars.sedna_api.core.kinds import LIFELONG_LEARNING_JOB
 from lc.core.learning.fields import (
     MalformedJob,
@@ -27,6 +28,7 @@ from lc.core.learning.fields import (
     mapping_at,
     number_at,
     text_at,
+    url_at,
 )
 from lc.core.learning.trigger import Trigger
 from lc.core.sample_count import FORMATS
@@ -65,11 +67,9 @@ class Dataset(msgspec.Struct, frozen=True):
     @classmethod
     def parse(cls, found: Mapping[str, object]) -> "Dataset":
         """Raises MalformedJob."""
-        url, data_format = text_at(found, "spec", "url"), text_at(found, "spec", "format").lower()
-        if not url:
-            raise MalformedJob("spec.url is empty")
+        url, data_format = url_at(found, "spec", "url"), text_at(found, "spec", "format").lower()
         if data_format not in FORMATS:
-            raise MalformedJob(f"spec.format is {data_format!r}, none of {', '.join(FORMATS)}")
+            raise MalformedJob(f"spec.format is {data_format!r:.40}, none of {', '.join(FORMATS)}")
         node = text_at(found, "spec", "nodeName")
         return cls(url, data_format, node, text_at(found, "spec", "credentialName"))
 
@@ -106,6 +106,7 @@ class Model:
     @classmethod
     def of_resource(cls, found: Mapping[str, object]) -> "Model":
         """A Model in the API. Raises MalformedJob."""
+        url_at(found, "spec", "url")
         return cls.parse(mapping_at(found, "spec") or {})
 
     def fits(self, place: "Model") -> bool:
@@ -135,11 +136,26 @@ def models_in(results: Iterable[object]) -> tuple[Model, ...]:
     )
 
 
+def foreign(models: Iterable[Model], output_dir: str) -> str:
+    """Why what a worker names must not be touched; "" where all of it lies in its job's own
+    directory."""
+    named = [it.url for it in models if not is_below(output_dir, it.url)]
+    if not named:
+        return ""
+    told = ", ".join(f"{each!r:.80}" for each in named)[:300]
+    return (
+        f"a worker names {told}: only what lies below spec.outputDir {output_dir:.200} is its own"
+    )
+
+
 # Where GM says on which node a stage's pod last ran (Sedna's annotations).
 _NODE_OF_STAGE = "sedna.io/{}"
 # Where the inference worker looks for a new model (Sedna's annotation, and its value by default).
 _HOT_UPDATE_CONFIG = "sedna.io/model-hot-update-config"
-_HOT_UPDATE_DEFAULT = "/var/lib/sedna/model-hot-update/{}/{}/{}/model_config.json"
+_HOT_UPDATE_FOLDER = "/var/lib/sedna/model-hot-update/{}/{}/{}"
+_HOT_UPDATE_FILE = "model_config.json"
+# A round is an int32 of the API.
+MAX_ROUND = 2**31 - 1
 
 
 class JobCondition(msgspec.Struct, frozen=True):
@@ -161,7 +177,8 @@ class JobCondition(msgspec.Struct, frozen=True):
         told = found.get("round")
         if stage is None:
             return None
-        number = told if isinstance(told, int) and not isinstance(told, bool) else None
+        is_round = isinstance(told, int) and not isinstance(told, bool) and 0 <= told <= MAX_ROUND
+        number = told if isinstance(told, int) and is_round else None
         since = text_at(found, "lastTransitionTime")
         return cls(stage, text_at(found, "type"), number, text_at(found, "data"), since)
 
@@ -174,7 +191,7 @@ class JobCondition(msgspec.Struct, frozen=True):
             return tuple(
                 each for each in list_at(data, direction, "models") if isinstance(each, Mapping)
             )
-        except (msgspec.DecodeError, MalformedJob):
+        except (msgspec.DecodeError, MalformedJob, RecursionError, UnicodeError):
             return None
 
 
@@ -209,10 +226,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         probability = number_at(found, "spec", "dataset", "trainProb", default=0)
         if not 0 <= probability <= 1:
             raise MalformedJob(f"spec.dataset.trainProb is {probability:g}, not within 0 and 1")
-        output_dir = text_at(found, "spec", "outputDir").rstrip("/")
+        output_dir = url_at(found, "spec", "outputDir").rstrip("/")
         if not output_dir:
-            raise MalformedJob("spec.outputDir is empty")
-        hot_update_config = text_at(found, "metadata", "annotations", _HOT_UPDATE_CONFIG)
+            raise MalformedJob("InvalidSpec: spec.outputDir: / is no directory for a job")
         conditions = map(JobCondition.parse, list_at(found, "status", "conditions"))
         return cls(
             kind=kind,
@@ -230,8 +246,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             deploy_trigger=Trigger.parse(mapping_at(found, "spec", "deploySpec", "trigger")),
             output_dir=output_dir,
             credential=text_at(found, "spec", "credentialName"),
-            hot_update_config=hot_update_config
-            or _HOT_UPDATE_DEFAULT.format(namespace, kind, name).lower(),
+            hot_update_config=text_at(found, "metadata", "annotations", _HOT_UPDATE_CONFIG)
+            or f"{_hot_update_folder(namespace, kind, name)}/{_HOT_UPDATE_FILE}",
             nodes={stage: _node(found, stage) for stage in Stage},
             conditions=tuple(each for each in conditions if each is not None),
         )
@@ -239,6 +255,13 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_lifelong(self) -> bool:
         return self.kind == LIFELONG_LEARNING_JOB.singular
+
+    @property
+    def has_own_hot_updates(self) -> bool:
+        """Whether they lie in the directory that is the job's, and leaves with it."""
+        return is_below(
+            _hot_update_folder(self.namespace, self.kind, self.name), self.hot_update_config
+        )
 
     @property
     def condition(self) -> JobCondition | None:
@@ -251,6 +274,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             if each.stage is stage and each.type == "Completed":
                 return each
         return None
+
+
+def _hot_update_folder(namespace: str, kind: str, name: str) -> str:
+    return _HOT_UPDATE_FOLDER.format(namespace, kind, name).lower()
 
 
 def _node(found: Mapping[str, object], stage: Stage) -> str:

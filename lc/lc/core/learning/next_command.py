@@ -25,14 +25,13 @@ from lc.core.learning.commands import Advance, Command, Gather, Idle, LoopPace, 
 from lc.core.learning.job import Dataset, Job, JobCondition, Model, Stage
 from lc.core.learning.paths import is_remote
 from lc.core.learning.samples import Cursor, counted, of_one_header
+from lc.core.learning.stages import LONGEST_BACKOFF as LONGEST_BACKOFF
 from lc.core.learning.state import Returned, State
 from lc.core.learning.trigger import TriggerVerdict, training_numbers
 from lc.core.outbox import FIRST_RESEND, LONGEST_RESEND
 
 # Seconds; Sedna's DatasetHandlerIntervalSeconds.
 GATHER_PERIOD = 10.0
-# Seconds; a training that fails again and again is tried no less often.
-LONGEST_BACKOFF = 3600.0
 
 
 class JobInputs(msgspec.Struct, frozen=True):

@@ -3,7 +3,9 @@
 Sedna's workers do not say which round they are of. GM's names of pods do (`<job>-train-3-0`); any
 other name is bound to the round in which it was heard first. A report of an older round, of a stage
 that is over, or one that was heard before changes nothing and goes nowhere; "running" is no news
-(GM takes it for an error).
+(GM takes it for an error). A success that names a file outside of its job's outputDir is the
+failure of its stage: what is named here is copied. An evaluation may also name the models that it
+was given.
 """
 
 import re
@@ -11,8 +13,9 @@ from typing import Any
 
 import msgspec
 
-from lc.core.learning.commands import Body, report_of
-from lc.core.learning.job import Job, Stage, models_in
+from edge_sidecars.sedna_api.core.file_url import places_inside
+from lc.core.learning.commands import FOREIGN_PATH, Body, report_of
+from lc.core.learning.job import Job, Model, Stage, foreign, models_in
 from lc.core.learning.state import Reported, State, Worker
 from lc.core.worker_info import WorkerInfo
 
@@ -47,12 +50,57 @@ def hear(job: Job, state: State, info: WorkerInfo) -> Heard | Unheard:
     if state.failed.get(stage.value) == number:
         # GM has begun the next round, or will: the samples of this one wait again.
         return Unheard(f"{stage.value} of round {number} has failed already")
-    models_in(info.results)
+    worker = Worker(info.name, stage.value, number)
+    why = foreign(_named(job, state, stage, number, models_in(info.results)), job.output_dir)
+    if why:
+        body = report_of(stage, number, "Failed", message=why, reason=FOREIGN_PATH)
+        return Heard(Reported(worker, None), body)
     results: tuple[dict[str, Any], ...] | None = None
     if status == "Completed":
         results = tuple(dict(each) for each in info.results)
-    event = Reported(Worker(info.name, stage.value, number), results)
+    event = Reported(worker, results)
     return Heard(event, report_of(stage, number, status) | {"output": info.output})
+
+
+def _named(
+    job: Job, state: State, stage: Stage, number: int, models: tuple[Model, ...]
+) -> list[Model]:
+    """But for what an evaluation of an incremental job was given: of its results, only numbers are
+    used."""
+    if stage is not Stage.EVAL or job.is_lifelong:
+        return list(models)
+    given = {place for it in _given(job, state, number) for place in places_inside(it)}
+    return [it for it in models if it.url not in given]
+
+
+def _given(job: Job, state: State, number: int) -> set[str]:
+    """URLs of the models that LC chose for an evaluation."""
+    told: list[bytes | str] = []
+    if state.said is not None and (state.said.stage, state.said.round) == ("Eval", number):
+        told.append(state.said.report)
+    told += [
+        it.data
+        for it in job.conditions
+        if it.stage is Stage.EVAL and it.round == number and it.type == "Ready"
+    ]
+    found = (_input_models(each) for each in told)
+    return {str(it["url"]) for models in found for it in models if it.get("url")}
+
+
+def _input_models(report: bytes | str) -> list[dict[str, Any]]:
+    try:
+        body = msgspec.json.decode(report, type=_Told)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return []
+    return body.input.models
+
+
+class _Input(msgspec.Struct):
+    models: list[dict[str, Any]] = []
+
+
+class _Told(msgspec.Struct):
+    input: _Input = msgspec.field(default_factory=_Input)
 
 
 def _round(job: Job, state: State, stage: Stage, worker: str) -> int | None:
@@ -63,7 +111,7 @@ def _round(job: Job, state: State, stage: Stage, worker: str) -> int | None:
         for each in state.workers:
             if each.name == worker and each.stage == stage.value:
                 return each.round
-        named = re.search(rf"-{stage.folder}-(\d+)-\d+$", worker)
+        named = re.search(rf"-{stage.folder}-(\d{{1,9}})-\d+$", worker)
         if named is not None:
             return int(named[1])
     return now if condition is not None and condition.stage is stage else None

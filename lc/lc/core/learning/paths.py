@@ -5,12 +5,13 @@
 <outputDir>/deploy/index.pkl                          a lifelong learning job's knowledge
 """
 
-from urllib.parse import urlsplit
-
+from edge_sidecars.sedna_api.core.file_url import is_below, is_remote
 from lc.core.learning.job import Stage
 
-_REMOTE = ("http", "https", "s3")
+__all__ = ["is_below", "is_remote"]
 
+# Below which each job has the directory of its hot updates on the node.
+HOT_UPDATES = "/var/lib/sedna/model-hot-update"
 # Where the inference worker sees the folder of hot updates.
 HOT_UPDATE_MOUNT = "/model-hot-update"
 
@@ -38,8 +39,3 @@ def folder_of(url: str) -> str:
 
 def name_of(url: str) -> str:
     return url[url.rfind("/") + 1 :]
-
-
-def is_remote(url: str) -> bool:
-    """A path on the node is not, nor is a file URL."""
-    return urlsplit(url).scheme.lower() in _REMOTE

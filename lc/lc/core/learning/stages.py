@@ -8,8 +8,10 @@ where Sedna's LC ended itself.
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from edge_sidecars.runtime.backoff import exponential
 from lc.core.learning import paths
 from lc.core.learning.commands import (
+    FOREIGN_PATH,
     Advance,
     Body,
     Command,
@@ -22,17 +24,29 @@ from lc.core.learning.commands import (
     WriteSamples,
     report_of,
 )
-from lc.core.learning.job import Dataset, FileLocation, Job, Model, Stage, fitting, models_in
+from lc.core.learning.job import (
+    Dataset,
+    FileLocation,
+    Job,
+    Model,
+    Stage,
+    fitting,
+    models_in,
+)
 from lc.core.learning.samples import VERSIONS_KEPT, Segment, Version, of_one_header
 from lc.core.learning.state import (
     EvalBegun,
     Event,
     HotUpdated,
+    Returned,
     StageAnswered,
     State,
     TrainBegun,
 )
 from lc.core.learning.trigger import comparison
+
+# Seconds; a training that fails again and again is tried no less often.
+LONGEST_BACKOFF = 3600.0
 
 Models = Mapping[str, Model]
 Results = Sequence[Mapping[str, object]]
@@ -235,6 +249,28 @@ def _unfit(trained: Results, models: Models, job: Job) -> str:
         if place is not None
     )
     return f"the training left {left}; nothing for {wanted or 'evaluation'}"
+
+
+def _foreign(stage: Stage, number: int, why: str, *, event: Event | None = None) -> Advance:
+    report = report_of(stage, number, "Failed", message=why, reason=FOREIGN_PATH)
+    return Advance(event or StageAnswered(stage, number), why, report)
+
+
+def refused(command: Advance, why: str, *, failures: int, period: float, now: datetime) -> Advance:
+    """What becomes of a stage of which a task leads where LC must not go. A training is not tried
+    again soon: its next round will meet the same."""
+    match command.event:
+        case TrainBegun(number):
+            wait = exponential(failures, first=period, longest=LONGEST_BACKOFF)
+            event: Event = Returned(number, now.timestamp() + wait)
+            return _foreign(Stage.TRAIN, number, why, event=event)
+        case EvalBegun(number):
+            return _foreign(Stage.EVAL, number, why)
+        case HotUpdated(number) as event:
+            return _foreign(Stage.DEPLOY, number, why, event=event)
+        case StageAnswered(stage, number):
+            return _foreign(stage, number, why)
+    raise ValueError(f"{command.event} has no tasks")
 
 
 def _failed(stage: Stage, number: int, why: str, *, event: Event | None = None) -> Advance:

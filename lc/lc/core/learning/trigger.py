@@ -35,7 +35,7 @@ _COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     "<=": operator.le,
     "<": operator.lt,
 }
-_METRIC = re.compile(r"\s*([^\[\]\s]+)\s*(?:\[\s*(\d+)\s*\])?\s*")
+_METRIC = re.compile(r"\s*([^\[\]\s]+)\s*(?:\[\s*(\d{1,9})\s*\])?\s*")
 _TIME = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)")
 # The end of a day, as an end only (ISO 8601, and Sedna's samples).
 MIDNIGHT = ("24:00", 24 * 60)
@@ -83,10 +83,12 @@ class MetricCondition(msgspec.Struct, frozen=True):
         word = text_at(wanted, "operator")
         sign = _OPERATORS.get(word, word)
         if sign not in _COMPARISONS:
-            raise MalformedJob(f"operator {wanted.get('operator')!r} is none of > >= == != <= <")
+            raise MalformedJob(
+                f"operator {wanted.get('operator')!r:.40} is none of > >= == != <= <"
+            )
         metric = _METRIC.fullmatch(text_at(wanted, "metric"))
         if metric is None:
-            raise MalformedJob(f"metric {wanted.get('metric')!r} is no name or name[index]")
+            raise MalformedJob(f"metric {wanted.get('metric')!r:.80} is no name or name[index]")
         index = None if metric[2] is None else int(metric[2])
         return cls(metric[1], sign, number_at(wanted, "threshold"), index)
 
@@ -155,7 +157,7 @@ class Trigger(msgspec.Struct, frozen=True):
 def _minutes(text: str) -> int:
     time = _TIME.fullmatch(text)
     if time is None:
-        raise MalformedJob(f"{text!r} is no time of day HH:MM")
+        raise MalformedJob(f"{text!r:.40} is no time of day HH:MM")
     return int(time[1]) * 60 + int(time[2])
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from tools.harness.controlplane.guardian import Guardian
 from tools.harness.pods.kubelet.pod_plan import PodState, Work, Working
@@ -112,7 +113,8 @@ class NodeProcesses:
         if PREFIX in found:
             found[PREFIX] = str(machine.root).rstrip("/")
         if LC_SERVER in found and machine.lc_server:
-            found[LC_SERVER] = machine.lc_server
+            # With the capability of the worker.
+            found[LC_SERVER] = machine.lc_server + urlsplit(found[LC_SERVER]).path
         return found
 
     def _address_of(self, value: str, namespace: str, beside: Iterable[PodState]) -> str:
