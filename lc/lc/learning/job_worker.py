@@ -133,7 +133,7 @@ class JobWorker:
                 wait = await self._failed(str(error))
             except UNFORESEEN as error:
                 # One bad object stops nothing.
-                logger.exception("job", extra=fields(job=self._name))
+                logger.exception("an object cannot be worked on", extra=fields(object=self._name))
                 wait = await self._failed(f"it cannot be worked on: {type(error).__name__}")
             if wait is None or wait > 0:
                 await is_set(self._woken, within=wait)

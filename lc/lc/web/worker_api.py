@@ -115,7 +115,7 @@ class WorkerApi:
         except (UnusableReport, MalformedReport) as error:
             answer = sedna_answer(400, str(error))
         except UNFORESEEN as error:
-            logger.exception("worker", extra=fields(worker=worker))
+            logger.exception("a report cannot be worked on", extra=fields(worker=worker))
             answer = sedna_answer(400, f"it cannot be used: {type(error).__name__}")
         except StoreUnavailable as error:
             answer = sedna_answer(503, f"not taken, say it again: {error}")

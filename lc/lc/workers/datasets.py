@@ -215,7 +215,9 @@ class Datasets:
             problem, is_whole = await self._counted(watched, spec)
         except UNFORESEEN as error:
             # One bad object stops nothing.
-            logger.exception("dataset", extra=fields(dataset=_name(watched.document)))
+            logger.exception(
+                "an object cannot be worked on", extra=fields(object=str(watched.document.key))
+            )
             problem = f"it cannot be counted: {type(error).__name__}"
         finally:
             watched.is_counting = False

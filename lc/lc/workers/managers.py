@@ -99,4 +99,4 @@ def _guarded(document: Document) -> Iterator[None]:
     try:
         yield
     except UNFORESEEN:
-        logger.exception("object", extra=fields(object=str(document.key)))
+        logger.exception("an object cannot be worked on", extra=fields(object=str(document.key)))

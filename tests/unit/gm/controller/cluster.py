@@ -37,7 +37,9 @@ _MOST = 12
 class Cluster:
     """`lingers`: a deleted pod stays, on its way out, until `reap`."""
 
-    def __init__(self, subject: Json, *, lingers: bool = False) -> None:
+    def __init__(
+        self, subject: Json, *, lingers: bool = False, settings: WorkerSettings | None = None
+    ) -> None:
         self.subject = subject
         self.kind: SednaKind = KINDS[text(subject, "kind").lower()]
         self.references = world()
@@ -47,6 +49,7 @@ class Cluster:
         self.refusals: tuple[ChildRefusal, ...] = ()
         self.now = START
         self.lingers = lingers
+        self.settings = settings or WorkerSettings()
         self.created: list[str] = []
         self.deleted: list[str] = []
         self.patched: list[PatchModelStatus] = []
@@ -68,7 +71,7 @@ class Cluster:
         )
 
     def decide(self) -> ReconcilePlan:
-        return decide(self.kind, self.view(), now=self.now, settings=WorkerSettings())
+        return decide(self.kind, self.view(), now=self.now, settings=self.settings)
 
     def step(self) -> ReconcilePlan:
         decision = self.decide()

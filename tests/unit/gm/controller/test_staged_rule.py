@@ -117,6 +117,69 @@ def test_no_worker_is_given_a_directory_of_its_node_that_only_lc_names(named: Js
     assert cluster.state == ("Train", "Running", "2")
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "/etc/shadow",
+        "/srv/out",
+        "/srv/out/../m/base.pb",
+        "/srv/outside/model.pb",
+        "srv/out/model.pb",
+        "file:///srv/out/model.pb",
+        "s3://bucket/srv/out/model.pb",
+        "http://169.254.169.254/latest",
+        "/downloads/bucket/model.pb",
+        7,
+    ],
+)
+@pytest.mark.parametrize("stage", ["Train", "Eval"])
+def test_a_result_outside_of_the_jobs_directory_fails_the_stage(stage: str, url: object) -> None:
+    cluster = begun()
+    if stage == "Eval":
+        through(cluster, "Train", 1)
+    in_stage(cluster, stage, 1)
+    report = done(stage, 1)
+    report["output"]["models"].append({"format": "pb", "url": url})
+    cluster.report(report)
+    cluster.step()
+    failed = cluster.subject["status"]["conditions"][-1]
+    assert cluster.state == (stage, "Failed", "1")
+    assert failed["reason"] == "ForeignPath"
+    assert "/srv/out" in failed["message"]
+    assert "data" not in failed
+
+
+def test_an_evaluation_may_name_the_models_that_it_was_given() -> None:
+    cluster = begun()
+    through(cluster, "Train", 1)
+    in_stage(cluster, "Eval", 1)
+    report = done("Eval", 1)
+    report["output"]["models"].append({"format": "pb", "url": BASE["url"]})
+    cluster.report(report)
+    cluster.settle()
+    assert cluster.state == ("Deploy", "Waiting", "1")
+
+
+def test_a_training_may_not() -> None:
+    cluster = begun()
+    in_stage(cluster, "Train", 1)
+    report = done("Train", 1)
+    report["output"]["models"].append({"format": "pb", "url": BASE["url"]})
+    cluster.report(report)
+    cluster.step()
+    assert cluster.state == ("Train", "Failed", "1")
+
+
+def test_lc_says_that_a_path_is_foreign_and_no_other_reason() -> None:
+    for said, reason in (("ForeignPath", "ForeignPath"), ("Anything", None)):
+        cluster = begun()
+        failed = {"phase": "Train", "status": "Failed", "round": 1, "reason": said, "message": "m"}
+        cluster.report(failed)
+        cluster.step()
+        assert cluster.state == ("Train", "Failed", "1")
+        assert cluster.subject["status"]["conditions"][-1].get("reason") == reason
+
+
 def test_a_running_pod_makes_the_stage_running_and_its_node_known() -> None:
     cluster = begun()
     in_stage(cluster, "Train", 1)
