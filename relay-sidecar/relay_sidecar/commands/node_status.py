@@ -27,7 +27,12 @@ def report(places: Places) -> tuple[bool, str]:
 
 
 def _installed(places: Places) -> str:
+    if places.installation.interrupted() is not None:
+        return "in part: it was cut short; `relay-sidecar node install` or `uninstall` goes on"
     version = places.installation.version()
+    left = ", ".join(places.installation.leftover().get("files", ()))
+    if left and not version:
+        return f"no; {left} stay until `relay-sidecar node uninstall` finds nothing that needs them"
     return f"by {version}, in {places.data_dir}" if version else f"no, not by {places.data_dir}"
 
 

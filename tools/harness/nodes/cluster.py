@@ -33,7 +33,7 @@ from tools.harness.controlplane.daemon import Daemon
 from tools.harness.nodes import programs, workloads
 from tools.harness.nodes.configuration import CLIENT_CA, DNS_ADDRESS
 from tools.harness.nodes.images import node_image, pod_images, relay_folder
-from tools.harness.nodes.node import Node
+from tools.harness.nodes.node import RELAY, Node
 from tools.harness.nodes.workloads import LABEL, NAMESPACE, PLAIN, RELAYED, PodFacts
 from tools.harness.peers.kubectl import Kubectl
 
@@ -218,14 +218,21 @@ class NodeCluster:
 
     def install(self, node: Node, *, keeps_secrets: bool = True, flags: Sequence[str] = ()) -> None:
         """`flags`: more of the relay's."""
+        command = self.install_command(node, keeps_secrets=keeps_secrets, flags=flags)
+        node.run(*command).expect()
+
+    def install_command(
+        self, node: Node, *, keeps_secrets: bool = True, flags: Sequence[str] = ()
+    ) -> list[str]:
+        """As `install`, which runs it."""
         if node.run("test", "-e", KEY_FILE).status:
             node.write({KEY_FILE: (os.urandom(32), 0o600)})
-        node.relay(
-            *("node", "install", "--now", f"--pod-listen={POD_LISTEN}"),
+        return [
+            *(RELAY, "node", "install", "--now", "--fresh", f"--pod-listen={POD_LISTEN}"),
             f"--client-ca-file={CLIENT_CA}",
             *([f"--keep-secrets={KEY_FILE}"] if keeps_secrets else []),
             *(["--", *flags] if flags else []),
-        ).expect()
+        ]
 
     def apply_workloads(self) -> None:
         """Returns when all is there and answers."""

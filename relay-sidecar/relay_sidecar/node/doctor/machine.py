@@ -27,6 +27,7 @@ from relay_sidecar.node.doctor.service import Run, Service, program_lack, servic
 from relay_sidecar.node.doctor.unit_files import Command, Disk, Unit, UnitFiles
 from relay_sidecar.node.doctor.unknown import Unknown
 from relay_sidecar.node.installer import units
+from relay_sidecar.node.installer.inputs import encrypted_credential
 
 KUBELET: Final = "kubelet.service"
 # Seconds.
@@ -193,7 +194,8 @@ def _relay_start(unit: Unit | None, disk: Disk) -> tuple[RelayStart | None, tupl
     start = RelayStart(
         data_dir=config.data_dir,
         keep_secrets=config.keep_secrets,
-        key_lack=_key_lack(config.keep_secrets, config.data_dir, disk),
+        key_lack=_key_lack(config.keep_secrets, config.data_dir, disk)
+        or credential_lack(unit, disk),
         listen=config.listen,
         addresses=tuple(_addresses(unit, disk)),
         lacks=tuple(lacks),
@@ -231,13 +233,25 @@ def _addresses(unit: Unit, disk: Disk) -> Iterator[str]:
 
 
 def _key_lack(path: Path | None, data_dir: Path | None, disk: Disk) -> str:
-    """A credential's own file is looked at with the unit."""
+    """A credential's own file is looked at with the unit: `credential_lack`."""
     if path is None or data_dir is None or str(path).startswith("%"):
         return ""
     try:
         read_key_file(disk.at(path), data_dir=disk.at(data_dir), credentials_dir=None)
     except BadInput as error:
         return str(error).replace(str(disk.at(path)), str(path))
+    return ""
+
+
+def credential_lack(unit: Unit, disk: Disk) -> str:
+    """Why an encrypted credential that is decrypted before the start cannot be used, or ""."""
+    for command in unit.commands("ExecStartPre", disk):
+        if Path(command.program).name == "systemd-creds" and "decrypt" in command.words:
+            name, source = command.flag("--name") or "", Path(command.words[-2])
+            try:
+                encrypted_credential(disk.at(source), source, name)
+            except BadInput as error:
+                return str(error)
     return ""
 
 

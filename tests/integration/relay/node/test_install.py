@@ -1,5 +1,6 @@
 """`relay-sidecar node install` and `uninstall` by their command line: all or nothing."""
 
+import base64
 import datetime
 import json
 import os
@@ -13,7 +14,9 @@ from tests.integration.relay.node.installable_node import (
     CONFLIST,
     KEY,
     KUBECONFIG,
+    KUBELET_CONFIG,
     PEM,
+    POD_ADDRESS,
     Entry,
     InstallableNode,
 )
@@ -330,6 +333,51 @@ def test_how_kubelet_reaches_the_api_server_is_how_the_relay_does(node: Installa
     assert f"EnvironmentFile=/{environment}" in node.read(UNIT)
     assert 'HTTPS_PROXY="http://u:p%40@127.0.0.1:9"' in node.read(environment)
     assert node.tree()[environment][1] == 0o600
+
+
+def test_what_pods_still_need_stays_until_nothing_names_it(node: InstallableNode) -> None:
+    flannel = {"name": "cbr0", "plugins": [{"type": "flannel", "ipam": {"type": "sticky-ipam"}}]}
+    node.put("etc/cni/net.d/05-flannel.conflist", json.dumps(flannel).encode())
+    # As libcni keeps it of a container that runs.
+    config = base64.b64encode(json.dumps({"ipam": {"type": "sticky-ipam"}}).encode()).decode()
+    kept = "var/lib/cni/results/pods-1-eth0"
+    node.put(kept, json.dumps({"kind": "cniCacheV1", "config": config}).encode())
+    node.put(KUBELET_CONFIG, f"clusterDNS: [{POD_ADDRESS}]\n".encode())
+    logs = node.root / "var/log/pods/kube-system_coredns-node-x7k2p_0b"
+    logs.mkdir()
+    assert node.install("--now").returncode == 0
+    plugin, marker = "opt/cni/bin/sticky-ipam", "opt/cni/bin/sticky-ipam.passthrough"
+    done = node.node("uninstall", "--now")
+    assert done.returncode == 0, done.stderr
+    assert {plugin, marker} <= node.tree().keys()
+    assert node.addresses() == {f"{POD_ADDRESS}/32"}
+    for said in (
+        f"kubectl label node {node.name} edge-sidecars.io/relay-",
+        "take away manifests/overlays/node and",
+        f"/{KUBELET_CONFIG} has clusterDNS {POD_ADDRESS}",
+        f"{POD_ADDRESS} stays on lo",
+        "named by /etc/cni/net.d/05-flannel.conflist and 1 running sandboxes",
+        "ConfigMap kube-flannel-cfg",
+    ):
+        assert said in done.stdout
+    assert "no; /opt/cni/bin/sticky-ipam" in node.node("status").stdout
+    # The overlay is gone, sandboxes of before are not.
+    logs.rmdir()
+    node.put(KUBELET_CONFIG, b"clusterDNS: [10.96.0.10]\n")
+    (node.root / "etc/cni/net.d/05-flannel.conflist").unlink()
+    done = node.node("uninstall")
+    assert done.returncode == 0
+    assert "clusterDNS" not in done.stdout
+    assert {plugin, marker} <= node.tree().keys()
+    assert not node.addresses()
+    # An installation takes it over, and an uninstallation takes all back.
+    assert node.install("--now").returncode == 0
+    assert marker not in node.tree()
+    (node.root / kept).unlink()
+    done = node.node("uninstall", "--now")
+    assert done.returncode == 0, done.stderr
+    assert not {plugin, marker} & node.tree().keys()
+    assert "no, not by" in node.node("status").stdout
 
 
 # ── killed ──

@@ -8,7 +8,9 @@ import pytest
 
 from edge_sidecars.runtime.cli.values import BadInput, address
 from edge_sidecars.runtime.process import VERSION
+from relay_sidecar.node.doctor.machine import credential_lack
 from relay_sidecar.node.doctor.node_reader import listen_of, status_url_of
+from relay_sidecar.node.doctor.unit_files import Disk, UnitFiles
 from relay_sidecar.node.installer import cni, snapshot, units
 from relay_sidecar.node.installer.installation import RECORD, FileChange, Installation
 from relay_sidecar.node.kubelet_api import node_of
@@ -94,6 +96,16 @@ def test_a_flag_of_the_unit_is_read_as_it_was_written(value: str) -> None:
     apart = unit.replace("--data-dir=", "--data-dir ").replace("'--data-dir ", "--data-dir '")
     assert units.flag_of(apart, "--data-dir") == value
     assert units.flag_of(unit, "--data") is None
+
+
+def test_a_credential_that_is_gone_is_a_key_that_is_missing(tmp_path: Path) -> None:
+    path = Path("/etc/credstore.encrypted/relay-sidecar-key")
+    unit = units.relay(["/bin/r"], prepare=[], flags=[], credential=("relay-sidecar-key", path))
+    put(tmp_path, units.FOLDER / units.RELAY, unit)
+    disk = Disk(tmp_path)
+    read = UnitFiles(disk).unit(units.RELAY)
+    assert read is not None
+    assert f"{path}: No such file" in credential_lack(read, disk)
 
 
 # ── the network ──
