@@ -96,8 +96,11 @@ async def _open_doors(
         gm.hub,
         tls=tls,
         reviewer=(
-            TokenReviews(gm.api, timeout=config.request_timeout) if config.review_tokens else None
+            TokenReviews(gm.api, timeout=config.request_timeout, account=config.lc_service_account)
+            if config.lc_service_account is not None
+            else None
         ),
+        trust_any_lc=config.trust_any_lc,
     )
     try:
         port = await streams.start(str(config.stream_listen))

@@ -31,13 +31,14 @@ from gm.controller.api_writes import api_writes
 from gm.controller.applier import Applier
 from gm.controller.controller import Controller
 from gm.controller.crd_check import MissingDefinitions
-from gm.controller.events import event_recorder
+from gm.controller.events import event_namespace, event_recorder, second_stream_event
 from gm.controller.ownership import Ownership, ShardOwner, SingleLeader, everything
 from gm.controller.reference_lookup import NODES, ReferenceLookup
 from gm.controller.relay_link import Link
 from gm.controller.secret_lookup import SecretLookup
 from gm.core.engine.plan import NODE
 from gm.core.kind import WorkerSettings
+from gm.hub.core.proof import SecondStream
 from gm.hub.hub import Hub
 from gm.reports.node_report_writer import NodeReportGc, NodeReportWriter
 from gm.reports.report_authorization import ReportAuthorization
@@ -88,6 +89,8 @@ class GlobalManager:
             api, lambda _: self._is_any or self.ownership.may_lead(), timeout=timeout
         )
         self.events = event_recorder(self._writes, instance=instance)
+        # Each GM that serves LCs tells of its streams, whoever leads.
+        self.stream_events = event_recorder(self._report_writes, instance=instance)
         secrets = SecretLookup(
             api,
             timeout=timeout,
@@ -130,6 +133,7 @@ class GlobalManager:
                 rebalances=self._is_any,
                 may_wait=self._may_come_to_serve,
                 max_lcs=config.max_lcs,
+                second_stream=self._second_stream,
             )
             self.ownership.subscribe(self.hub.moved)
 
@@ -148,6 +152,7 @@ class GlobalManager:
         spawn(self.events.run())
         if self.hub is not None:
             spawn(self.report_queue.run())
+            spawn(self.stream_events.run())
             spawn(self._node_report_gc.run())
             spawn(self.hub.run())
         for namespace in self.config.namespaces or (ALL_NAMESPACES,):
@@ -223,6 +228,12 @@ class GlobalManager:
         is_next = self._may_serve() or self.ownership.is_vacant
         return is_next and (self.link.is_up or not self.informers.is_synced)
 
+    def _second_stream(self, it: SecondStream) -> None:
+        node = self.informers.collections[NODE].get("", it.node)
+        namespace = event_namespace(self.config.namespaces)
+        uid = it.node if node is None else node.uid
+        self.stream_events.tell(second_stream_event(it, namespace=namespace, uid=uid))
+
     # ── what it says ──
 
     @property
@@ -279,8 +290,8 @@ class GlobalManager:
                 Counter[tuple[str, str]](),
             ),
             decisions=self.controller.outcomes,
-            events_told=self.events.told,
-            events_dropped=self.events.dropped,
+            events_told=self.events.told + self.stream_events.told,
+            events_dropped=self.events.dropped + self.stream_events.dropped,
             conflicts=sum(it.conflicts for it in (self._writer, self._late_writer, self._pruner)),
             turned_away=0 if self.hub is None else self.hub.turned_away,
         )

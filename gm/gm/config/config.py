@@ -23,6 +23,7 @@ from edge_sidecars.runtime.cli.options import (
     one_of,
     option,
     option_values,
+    pod_namespace,
     setting,
 )
 from edge_sidecars.runtime.cli.proxies import NO_PROXIES, ProxyVariables, proxy_variables
@@ -45,6 +46,14 @@ DEFAULT_RELAY_STATUS = "http://127.0.0.1:10551"
 DEFAULT_ELECTOR = "http://127.0.0.1:4040"
 # RFC 1123 label, as Kubernetes wants names of namespaces.
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+# RFC 1123 subdomain.
+_SERVICE_ACCOUNT = re.compile(
+    r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+)
+# Where kubelet puts the token and the namespace of a pod.
+SERVICE_ACCOUNT_DIR = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+# The account of LCs in the manifests.
+LC_ACCOUNT = "lc"
 # Where the cluster's own workloads are: who may create a job may run any pod beside them.
 KUBE_SYSTEM = "kube-system"
 # Seconds; a round trip to the API server and its etcd takes some milliseconds.
@@ -54,7 +63,15 @@ MAX_CONCURRENCY = 256
 DEFAULT_MAX_LCS = 2048
 _TLS = ("tls_cert", "tls_key", "client_ca")
 # Without a hub these would say nothing.
-_HUB_ONLY = ("stream_listen", "sedna_listen", *_TLS, "review_tokens", "max_lcs")
+_HUB_ONLY = (
+    "stream_listen",
+    "sedna_listen",
+    *_TLS,
+    "review_tokens",
+    "lc_service_account",
+    "trust_any_lc",
+    "max_lcs",
+)
 
 
 class Mode(Enum):
@@ -76,6 +93,14 @@ def _sidecar(default: str, *, off: str | None = None) -> Callable[[str], str | N
     """Parses a sidecar's address."""
     parse = plain_url("sidecars are", like=default)
     return lambda text: None if text == off else parse(text)
+
+
+def service_account(text: str) -> str:
+    """`namespace:name`. Raises `BadInput`."""
+    namespace, _, name = text.partition(":")
+    if not _NAMESPACE.fullmatch(namespace) or not _SERVICE_ACCOUNT.fullmatch(name):
+        raise BadInput(f"{text!r:.80} is no service account: write NAMESPACE:NAME, like sedna:lc")
+    return text
 
 
 def _switch(text: str) -> Any:
@@ -136,6 +161,15 @@ class Config:
     )
     review_tokens: bool = _switch(
         "LCs must bring a token that the API server binds to their node; default false"
+    )
+    # None: without --review-tokens.
+    lc_service_account: str | None = option(
+        "NAMESPACE:NAME",
+        "whose tokens these are; default lc in GM's own namespace",
+        service_account,
+    )
+    trust_any_lc: bool = _switch(
+        "take LCs of other machines without credentials too, as any node; default false"
     )
     max_lcs: int = setting(
         str(DEFAULT_MAX_LCS), "LCs, and connections of each of the two addresses, at a time", whole
@@ -198,6 +232,26 @@ class Config:
                 "drop one"
             )
 
+        if self.lc_service_account is not None and not self.review_tokens:
+            raise BadInput(
+                f"--lc-service-account {self.lc_service_account} needs --review-tokens true: add "
+                "it, or drop this one"
+            )
+        if self.review_tokens and self.lc_service_account is None:
+            raise BadInput(
+                "--review-tokens true: this is no pod, so whose tokens LCs have is not known: name "
+                "--lc-service-account, like sedna:lc"
+            )
+        if self.trust_any_lc and self._asks_for_proof:
+            proof = (
+                "--review-tokens true" if self.review_tokens else f"--client-ca {self.client_ca}"
+            )
+            raise BadInput(f"--trust-any-lc true and {proof} exclude each other: drop one")
+
+    @property
+    def _asks_for_proof(self) -> bool:
+        return self.client_ca is not None or self.review_tokens
+
     @property
     def refused_namespaces(self) -> frozenset[str]:
         """No worker is made there."""
@@ -223,9 +277,13 @@ class Config:
     @property
     def warnings(self) -> tuple[str, ...]:
         told = []
-        is_proven = self.client_ca is not None or self.review_tokens
-        if self.stream_listen is not None and not is_proven:
-            told.append("without --client-ca or --review-tokens any LC is believed to be any node")
+        if self.stream_listen is not None and not self._asks_for_proof:
+            told.append(
+                "--trust-any-lc true: any LC is believed to be any node"
+                if self.trust_any_lc
+                else "without --client-ca or --review-tokens only LCs of this machine are served, "
+                "each as the node that it names"
+            )
         if self.sedna_listen is not None:
             told.append("--sedna-listen has no authentication: whoever reaches it is believed")
         return tuple(told)
@@ -277,4 +335,7 @@ def _config(options: Options, environ: Mapping[str, str]) -> Config:
     if mode is Mode.RELAY:
         values["stream_listen"] = None
     values["namespaces"] = tuple(dict.fromkeys(values["namespaces"]))
+    if values["review_tokens"] and values["lc_service_account"] is None:
+        own = pod_namespace(environ, SERVICE_ACCOUNT_DIR, remedy="name --lc-service-account")
+        values["lc_service_account"] = f"{own}:{LC_ACCOUNT}" if own else None
     return Config(**values, proxies=proxy_variables(environ))

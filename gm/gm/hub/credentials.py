@@ -1,10 +1,11 @@
 """Who GM is, and which node a caller is.
 
 Owns TLS of the stream and what proves a node's name: a client certificate of `client_ca` whose
-common name is `system:node:<node>` (as kubelet's) or `<node>`, or a bearer token that the API
-server binds to a node (KEP-4193, on by default since Kubernetes 1.30), which it is asked by a
-TokenReview. Guarantees: renewed certificate files serve the next handshake; no token is kept or
-logged; a token that is not bound to a node proves none.
+common name is `system:node:<node>` (as kubelet's) or `<node>`, or a bearer token of LC's service
+account, made for the audience `edge-sidecars-gm`, that the API server binds to a node (KEP-4193, on
+by default since Kubernetes 1.30); GM asks by a TokenReview. Guarantees: renewed certificate files
+serve the next handshake; no token is kept or logged; a token of another account, of another
+audience or that is not bound to a node proves none.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import grpc
 
 from edge_sidecars.kubeapi import ApiClient, ApiError, Unreachable
 from edge_sidecars.runtime.cli.values import describe_failure
-from gm.core.tree import flag, items, mapping
+from gm.core.tree import flag, items, mapping, text
 from gm.hub.ports import ReviewUnavailable
 
 # https://kubernetes.io/docs/reference/access-authn-authz/node/
@@ -92,26 +93,34 @@ def bearer_token(metadata: Sequence[tuple[str, str | bytes]]) -> str:
 
 PATH = "/apis/authentication.k8s.io/v1/tokenreviews"
 NODE_CLAIM = "authentication.kubernetes.io/node-name"
+# A token for the API server, which any pod has, is for another audience.
+AUDIENCE = "edge-sidecars-gm"
 
 
 class TokenReviews:
-    """The port of the hub."""
+    """The port of the hub. `account`: of LCs, as `namespace:name`."""
 
-    def __init__(self, api: ApiClient, *, timeout: float) -> None:
+    def __init__(self, api: ApiClient, *, timeout: float, account: str) -> None:
         self._api = api
         self._timeout = timeout
+        self._username = f"system:serviceaccount:{account}"
 
     async def node_of(self, token: str) -> str | None:
         body = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenReview",
-            "spec": {"token": token},
+            "spec": {"token": token, "audiences": [AUDIENCE]},
         }
         try:
             told = await self._api.request("POST", PATH, timeout=self._timeout, body=body)
         except (ApiError, Unreachable) as error:
             raise ReviewUnavailable(str(error)) from error
         if not flag(told, "status", "authenticated"):
+            return None
+        # An authenticator that knows no audiences names none: its word is not about ours.
+        if AUDIENCE not in items(told, "status", "audiences"):
+            return None
+        if text(told, "status", "user", "username") != self._username:
             return None
         found = items(mapping(told, "status", "user", "extra"), NODE_CLAIM)
         return found[0] if len(found) == 1 and isinstance(found[0], str) else None

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from edge_sidecars.runtime.clock import is_set
 from edge_sidecars.runtime.log import fields, logger, sparing
 from edge_sidecars.sedna_api.core.api_object import Document
 from edge_sidecars.sedna_api.core.kinds import DATASET, MODEL
 from edge_sidecars.sedna_api.core.messages import Hello
+from gm.hub.core.proof import NodeProof, SecondStream, may_replace
 from gm.hub.core.redial_policy import RestoreDetection, RestoreVerdict, is_news, lifetime, pace
 from gm.hub.core.session import EndCause, SessionEnded
 from gm.hub.ports import MayServe, NodeObjects, ReportSink
@@ -39,7 +40,7 @@ class Hub:
 
     `rebalances`: whether other GMs serve as well. `may_wait`: whether this GM may be the next one
     that serves, so that LCs do well to wait for it. `max_lcs`: streams at a time; None: any
-    number."""
+    number. `second_stream` is called for each stream of a node that is connected."""
 
     def __init__(
         self,
@@ -50,6 +51,7 @@ class Hub:
         rebalances: bool,
         may_wait: MayServe = lambda: False,
         max_lcs: int | None = None,
+        second_stream: Callable[[SecondStream], None] = lambda _: None,
     ) -> None:
         self._objects = objects
         self._sink = sink
@@ -57,6 +59,7 @@ class Hub:
         self._rebalances = rebalances
         self._may_wait = may_wait
         self.max_lcs = max_lcs
+        self._second_stream = second_stream
         # What LCs that are served were told of their number.
         self._pace = 0.0
         self._began = asyncio.get_running_loop().time()
@@ -96,9 +99,14 @@ class Hub:
         return SessionEnded(EndCause.UNAVAILABLE, reason)
 
     def enter(
-        self, hello: Hello, *, transport: str, may_wait: bool = False
+        self,
+        hello: Hello,
+        *,
+        transport: str,
+        may_wait: bool = False,
+        proof: NodeProof | None = None,
     ) -> NodeStream | SessionEnded:
-        """The node's stream, which ends an earlier one."""
+        """The node's stream, which ends an earlier one that gives way to its `proof`."""
         turned_away = self.turn_away(may_wait=may_wait)
         if turned_away is not None:
             return turned_away
@@ -113,10 +121,12 @@ class Hub:
             why = f"this GM has {self.max_lcs} LCs, as many as --max-lcs allows"
             return SessionEnded(EndCause.UNAVAILABLE, why)
         if former is not None:
-            former.end(EndCause.REPLACED, "the node has a newer stream")
+            refused = self._meet(former, proof)
+            if refused is not None:
+                return refused
         now = asyncio.get_running_loop().time()
         lives = lifetime(now - self._began, random.random())
-        stream = NodeStream(hello, self._sink, transport=transport, lifetime=lives)
+        stream = NodeStream(hello, self._sink, transport=transport, lifetime=lives, proof=proof)
         stream.waits_until = now + (WAIT_FOR if may_wait else 0.0)
         self._streams[hello.node] = stream
         self._present.add(stream)
@@ -129,6 +139,21 @@ class Hub:
         if self.unavailable() is None:
             self._admit(stream, now)
         return stream
+
+    def _meet(self, former: NodeStream, proof: NodeProof | None) -> SessionEnded | None:
+        """Ends the node's former stream, or returns why the second one is refused."""
+        is_refused = former.ended is None and not may_replace(former.proof, proof)
+        if is_refused:
+            detail = (
+                f"node {former.node!r} is connected with a newer token, or with that of another "
+                "pod: show a newer one"
+            )
+            logger.warning("a second stream is refused", extra=fields(node=former.node, why=detail))
+        else:
+            detail = "a second stream took the place of the node's former one"
+            former.end(EndCause.REPLACED, "the node has a newer stream")
+        self._second_stream(SecondStream(former.node, proof, is_refused, detail))
+        return SessionEnded(EndCause.FOREIGN, detail) if is_refused else None
 
     def leave(self, stream: NodeStream) -> None:
         """The connection is gone."""

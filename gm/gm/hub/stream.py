@@ -16,6 +16,7 @@ import msgspec
 from edge_sidecars.sedna_api.core.api_object import Document
 from edge_sidecars.sedna_api.core.messages import Ack, Hello, ReportRefused, ToNode
 from edge_sidecars.sedna_api.core.report import MalformedReport, Report, check
+from gm.hub.core.proof import NodeProof
 from gm.hub.core.sedna_messages import Unresolved
 from gm.hub.core.session import EndCause, HubSession, SessionEnded
 from gm.hub.ports import ReportSink
@@ -63,10 +64,19 @@ async def carry(
 class NodeStream:
     """From its hello to its end."""
 
-    def __init__(self, hello: Hello, sink: ReportSink, *, transport: str, lifetime: float) -> None:
+    def __init__(
+        self,
+        hello: Hello,
+        sink: ReportSink,
+        *,
+        transport: str,
+        lifetime: float,
+        proof: NodeProof | None = None,
+    ) -> None:
         now = asyncio.get_running_loop().time()
         # For reading; what changes it goes through the stream, which wakes the carrier.
         self.session = HubSession(hello, since=now)
+        self.proof = proof
         self._sink = sink
         self._transport = transport
         self._wake = asyncio.Event()

@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
+from ipaddress import ip_address
 from typing import Any, Final, NoReturn, TypeAlias
+from urllib.parse import unquote
 
 import grpc
 import grpc.aio
 from grpc_health.v1.health_pb2 import DESCRIPTOR, HealthCheckRequest, HealthCheckResponse
 
 from edge_sidecars.runtime.cli.values import describe_failure
-from edge_sidecars.runtime.log import fields, logger
+from edge_sidecars.runtime.log import fields, logger, sparing
 from edge_sidecars.sedna_api.core.messages import Hello, Put, ToNode
 from edge_sidecars.sedna_api.core.report import Report
 from edge_sidecars.sedna_api.stream_codec import (
@@ -31,6 +33,7 @@ from edge_sidecars.sedna_api.stream_codec import (
     decode_from_node,
     encode_to_node,
 )
+from gm.hub.core.proof import CERTIFICATE, NodeProof, token_proof
 from gm.hub.core.session import EndCause, SessionEnded, flaw
 from gm.hub.credentials import ServerTls, bearer_token, node_of_certificate, server_credentials
 from gm.hub.hub import LOOK_EVERY, Hub
@@ -81,15 +84,21 @@ class CannotListen(Exception):
 class StreamServer:
     """Serves from `start` to `stop`; the hub's `drain` comes before `stop`.
 
-    `tls` None: in the clear, and an LC is believed whatever node it says it is, unless `reviewer`
-    asks for a token."""
+    `tls` None: in the clear. With neither a client CA nor a `reviewer`, only LCs of this machine's
+    loopback are believed to be the node that they name; with `trust_any_lc` all are."""
 
     def __init__(
-        self, hub: Hub, *, tls: ServerTls | None = None, reviewer: TokenReviewer | None = None
+        self,
+        hub: Hub,
+        *,
+        tls: ServerTls | None = None,
+        reviewer: TokenReviewer | None = None,
+        trust_any_lc: bool = False,
     ) -> None:
         self._hub = hub
         self._tls = tls
         self._reviewer = reviewer
+        self._trust_any_lc = trust_any_lc
         options: tuple[tuple[str, int], ...] = OPTIONS
         if hub.max_lcs is not None:
             most = hub.max_lcs + PROBES
@@ -141,8 +150,11 @@ class StreamServer:
             await _abort(context, entered.ended)
 
     async def _greet(self, context: _Context) -> NodeStream | SessionEnded:
+        stranger = self._stranger(context)
+        if stranger is not None:
+            return stranger
         try:
-            node = await self._proven_node(context)
+            node, proof = await self._proven_node(context)
             async with asyncio.timeout(HELLO_TIMEOUT):
                 message = await _read(context)
         except TimeoutError:
@@ -157,21 +169,50 @@ class StreamServer:
         if found is not None:
             logger.warning("an LC is refused", extra=fields(node=message.node, why=found.detail))
             return found
-        return self._hub.enter(message, transport="grpc", may_wait=True)
+        return self._hub.enter(message, transport="grpc", may_wait=True, proof=proof)
 
-    async def _proven_node(self, context: _Context) -> str | None:
-        """None: nobody asks for proof. "": the proof names nobody."""
+    async def _proven_node(self, context: _Context) -> tuple[str | None, NodeProof | None]:
+        """The node, None where no proof is asked for, "" where the proof names none; and the
+        proof."""
         if self._tls is not None and self._tls.client_ca is not None:
-            return node_of_certificate(_auth_context(context))
+            return node_of_certificate(_auth_context(context)), CERTIFICATE
         if self._reviewer is None:
-            return None
+            return None, None
         token = bearer_token(tuple(context.invocation_metadata() or ()))
-        return (await self._reviewer.node_of(token) if token else None) or ""
+        node = await self._reviewer.node_of(token) if token else None
+        return (node, token_proof(token)) if node else ("", None)
+
+    def _stranger(self, context: _Context) -> SessionEnded | None:
+        """Why a caller that is asked for no credentials is refused."""
+        asks = self._reviewer is not None or (
+            self._tls is not None and self._tls.client_ca is not None
+        )
+        if asks or self._trust_any_lc or is_loopback(str(context.peer())):
+            return None
+        detail = (
+            "this GM asks for no credentials and takes LCs of its own machine only: give it "
+            "--review-tokens or --client-ca, or --trust-any-lc"
+        )
+        if sparing.allows("strangers"):
+            logger.warning("an LC is refused", extra=fields(peer=context.peer(), why=detail))
+        return SessionEnded(EndCause.FOREIGN, detail)
 
 
 def _auth_context(context: _Context) -> Mapping[str, Sequence[bytes]]:
     found: Any = context.auth_context()
     return {str(key): tuple(values) for key, values in found.items()}
+
+
+def is_loopback(peer: str) -> bool:
+    """Whether gRPC's name of a peer, as `ipv4:127.0.0.1:5` or `ipv6:%5B::1%5D:5`, is of this
+    machine's loopback."""
+    host = unquote(peer).partition(":")[2].rpartition(":")[0].strip("[]").partition("%")[0]
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
 
 
 async def _abort(context: _Context, ended: SessionEnded) -> NoReturn:

@@ -191,6 +191,27 @@ def test_a_reviewed_token_proves_the_node(tmp_path: Path, certificates: Certific
     play(scene())
 
 
+def test_without_credentials_only_lcs_of_this_machine_are_served(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with running_gm(Cloud()) as gm:
+            for trusts in (False, True):
+                server = StreamServer(gm.hub, trust_any_lc=trusts)
+                # As seen from the server, a Unix socket is an address that is not loopback's.
+                address = f"unix:{tmp_path}/gm-{trusts}.sock"
+                await server.start(address)
+                try:
+                    async with running_lc(tmp_path / str(trusts), address) as lc:
+                        if trusts:
+                            await eventually(lambda: lc.is_up)
+                        else:
+                            await eventually(lambda: "--trust-any-lc" in lc.link.status().problem)
+                            assert not gm.hub.connected()
+                finally:
+                    await server.stop()
+
+    play(scene())
+
+
 def test_health_says_what_a_stream_would_meet() -> None:
     async def scene() -> None:
         cloud = Cloud()

@@ -5,6 +5,9 @@ import pytest
 from edge_sidecars.runtime.cli.values import BadInput
 from gm.config.config import Mode, load
 
+TLS = ["--tls-cert", "c", "--tls-key", "k"]
+REVIEWED = [*TLS, "--review-tokens", "true"]
+
 
 def test_without_a_word_gm_stands_beside_its_sidecars_and_serves_lcs_while_it_leads() -> None:
     config = load([], {})
@@ -57,6 +60,14 @@ def test_the_relay_need_not_be_asked_about_the_link() -> None:
         (["--tls-key", "k"], "--tls-cert"),
         (["--client-ca", "ca"], "--tls-cert"),
         (["--review-tokens", "true"], "in the clear"),
+        ([*TLS, "--review-tokens", "true"], "like sedna:lc"),
+        (["--lc-service-account", "sedna:lc"], "--review-tokens"),
+        ([*REVIEWED, "--lc-service-account", "lc"], "NAMESPACE:NAME"),
+        ([*REVIEWED, "--lc-service-account", "Sedna:lc"], "'Sedna:lc'"),
+        ([*REVIEWED, "--lc-service-account", "sedna:lc:x"], "'sedna:lc:x'"),
+        ([*REVIEWED, "--lc-service-account", "a:lc", "--trust-any-lc", "true"], "drop one"),
+        ([*TLS, "--client-ca", "a", "--trust-any-lc", "true"], "--client-ca a"),
+        (["--mode", "relay", "--trust-any-lc", "true"], "drop one"),
         (
             ["--review-tokens", "true", "--tls-cert", "c", "--tls-key", "k", "--client-ca", "a"],
             "drop one",
@@ -76,7 +87,15 @@ def test_what_is_wrong_is_named_with_the_remedy(arguments: list[str], named: str
     assert "\n" not in str(error.value)
 
 
+def test_tokens_are_those_of_lc_in_the_namespace_of_gm_unless_another_account_is_named() -> None:
+    assert load(REVIEWED, {"POD_NAMESPACE": "sedna"}).lc_service_account == "sedna:lc"
+    named = [*REVIEWED, "--lc-service-account", "edge:sedna-lc"]
+    assert load(named, {"POD_NAMESPACE": "sedna"}).lc_service_account == "edge:sedna-lc"
+    assert load([], {"POD_NAMESPACE": "sedna"}).lc_service_account is None
+
+
 def test_an_open_door_is_warned_about() -> None:
+    assert any("any node" in text for text in load(["--trust-any-lc", "true"], {}).warnings)
     assert any("--client-ca" in text for text in load([], {}).warnings)
     proven = ["--tls-cert", "c", "--tls-key", "k", "--client-ca", "a"]
     assert load(proven, {}).warnings == ()

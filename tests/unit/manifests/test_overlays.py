@@ -13,6 +13,7 @@ import gm.config.config
 import lc.config.config
 import relay_sidecar.config.config
 from edge_sidecars.runtime.version import VERSION
+from gm.hub.credentials import AUDIENCE
 from tests.unit.manifests.built import (
     MANIFESTS,
     OVERLAYS,
@@ -182,6 +183,31 @@ def test_only_lcs_in_mode_relay_have_rights_and_a_token() -> None:
         assert has_token == ("lc" in bound) == (name == "relay")
 
 
+def test_gms_stream_takes_only_lcs_with_a_token_of_their_account_for_gm() -> None:
+    for name in OVERLAYS:
+        (gms,), (lcs,) = of_kind(overlay(name), "Deployment"), of_kind(overlay(name), "DaemonSet")
+        gm_env, lc_env = _environ(gms, "gm"), _environ(lcs, "lc")
+        assert "GM_TRUST_ANY_LC" not in gm_env
+        if name == "relay":
+            continue
+        assert gm_env["GM_REVIEW_TOKENS"] == "true"
+        assert {"GM_TLS_CERT", "GM_TLS_KEY", "POD_NAMESPACE"} <= gm_env.keys()
+        assert lcs["spec"]["template"]["spec"]["serviceAccountName"] == "lc"
+        volumes = lcs["spec"]["template"]["spec"]["volumes"]
+        (token,) = (each["projected"] for each in volumes if "projected" in each)
+        (source,) = token["sources"]
+        assert source["serviceAccountToken"]["audience"] == AUDIENCE
+        mounts = {
+            each["mountPath"] for it in containers(lcs) for each in it.get("volumeMounts", ())
+        }
+        assert {os.path.dirname(lc_env[it]) for it in ("LC_SERVER_CA", "LC_GM_TOKEN_FILE")} < mounts
+
+
+def _environ(workload: Json, container: str) -> Json:
+    (found,) = (it for it in containers(workload) if it["name"] == container)
+    return {it["name"]: it.get("value") for it in found["env"]}
+
+
 def test_gm_has_the_same_rights_in_one_namespace_or_all_and_no_more_in_the_cluster() -> None:
     everywhere = kustomize(MANIFESTS / "rbac/gm-all-namespaces")
     assert named(everywhere, "ClusterRole", "sedna-gm")["rules"] == list(gm_rules())
@@ -191,7 +217,8 @@ def test_gm_has_the_same_rights_in_one_namespace_or_all_and_no_more_in_the_clust
             for it in of_kind(overlay(name), "ClusterRoleBinding")
             if it["subjects"][0]["name"] == "gm"
         }
-        assert bound == {"sedna-gm-nodes"}
+        reviews = set() if name == "relay" else {"sedna-gm-token-reviews"}
+        assert bound == {"sedna-gm-nodes"} | reviews
         (deployment,) = of_kind(overlay(name), "Deployment")
         assert _gm_namespaces(deployment) == "default"
 

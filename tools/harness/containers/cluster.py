@@ -126,6 +126,18 @@ class ContainerCluster(AnySystem[GmContainers, EdgeContainers]):
         return self.workload.wrongs() or self.unsettled_reports() or self.wrong_stores()
 
 
+# kubelet makes no tokens here.
+_TRUSTING_GM: Variables = {
+    "gm": {
+        "GM_REVIEW_TOKENS": None,
+        "GM_TLS_CERT": None,
+        "GM_TLS_KEY": None,
+        "GM_TRUST_ANY_LC": "true",
+    }
+}
+_TRUSTING_LC = {"LC_SERVER_CA": None, "LC_GM_TOKEN_FILE": None}
+
+
 def _gms(
     cluster_network: ClusterNetwork, namespace: str, folder: Path, mode: str
 ) -> list[GmContainers]:
@@ -144,6 +156,8 @@ def _gms(
         "gm": {"GM_NAMESPACE": namespace},
         "elector": {"ELECTOR_LEADER_LABEL": None},
     }
+    if mode != RELAY:
+        own = merged(own, _TRUSTING_GM)
     return [
         GmContainers(
             cluster_network.docker_lab,
@@ -168,7 +182,7 @@ def _edges(
 ) -> dict[str, EdgeContainers]:
     manifest = Manifest(OVERLAYS[mode])
     account = None
-    own: Variables = {"lc": {"GM_ADDRESS": ",".join(it.address for it in gms)}}
+    own: Variables = {"lc": {"GM_ADDRESS": ",".join(it.address for it in gms), **_TRUSTING_LC}}
     if mode == RELAY:
         account = cluster_network.account(
             namespace, "lc", [], manifest.rules("ClusterRole", "sedna-lc")
