@@ -9,7 +9,7 @@ from tools.harness.controlplane.access.accounts import expect
 from tools.harness.nodes import workloads
 from tools.harness.nodes.cluster import NodeCluster
 from tools.harness.nodes.node import Node
-from tools.harness.nodes.workloads import NAMESPACE, RELAYED, PodFacts
+from tools.harness.nodes.workloads import NAMESPACE, PLAIN, RELAYED, PodFacts
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 NODE = RELAYED[0]
@@ -42,17 +42,11 @@ def test_pods_begin_and_end_on_a_node_whose_relay_is_uninstalled(
         assert it in said
     try:
         cluster.until(lambda: NODE in cluster.ready(), what="it is Ready, without a relay")
-        pods = [workloads.pod(name, node=NODE) for name in NAMES]
-        started = time.monotonic()
-        cluster.apply(pods)
-        cluster.until(lambda: set(NAMES) <= cluster.pods().keys(), what="ten pods run")
-        ran = time.monotonic() - started
-        started = time.monotonic()
-        cluster.delete(pods)
-        cluster.until(lambda: not _there(cluster), what="ten pods have ended")
-        ended = time.monotonic() - started
-        print(f"ten pods ran after {ran:.1f} s, and had ended after {ended:.1f} s")
-        assert max(ran, ended) < LIMIT
+        took, plain = _begin_and_end(cluster, NODE), _begin_and_end(cluster, PLAIN)
+        print(f"ten pods ran after {took[0]:.1f} s, and had ended after {took[1]:.1f} s")
+        # As on a node that never had a relay, where the machine is busy.
+        for own, other in zip(took, plain, strict=True):
+            assert own < max(LIMIT, 2 * other)
         # A look again: its own pods still need the plugin.
         assert "sticky-ipam stays" in node.relay("node", "uninstall").expect()
     finally:
@@ -84,6 +78,19 @@ def test_one_that_fails_or_is_killed_leaves_the_node_as_it_was(
         cluster.until(lambda: node.status()["tokens"], what="kubelet asks the relay again")
     cluster.until_doctor_finds_nothing(NODE)
     assert cluster.containers() == containers
+
+
+def _begin_and_end(cluster: NodeCluster, name: str) -> tuple[float, float]:
+    """Seconds in which ten pods on a node run, and in which they end."""
+    pods = [workloads.pod(it, node=name) for it in NAMES]
+    started = time.monotonic()
+    cluster.apply(pods)
+    cluster.until(lambda: set(NAMES) <= cluster.pods().keys(), what="ten pods run")
+    ran = time.monotonic() - started
+    started = time.monotonic()
+    cluster.delete(pods)
+    cluster.until(lambda: not _there(cluster), what="ten pods have ended")
+    return ran, time.monotonic() - started
 
 
 def _there(cluster: NodeCluster) -> list[str]:

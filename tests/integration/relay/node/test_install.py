@@ -391,6 +391,7 @@ def kill_at(node: InstallableNode, number: int) -> bool:
     return done.returncode != 0
 
 
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("again", ["install", "uninstall"])
 @pytest.mark.parametrize("number", [6, 9, pytest.param(0, marks=pytest.mark.long)])
 def test_one_that_is_killed_is_taken_back_by_the_next(
