@@ -2,7 +2,7 @@
 the relay itself, with its own credential (None in place of a token).
 
 SelfSubjectReview says whose it is (Kubernetes 1.28 and later), SelfSubjectAccessReview what that
-user may. Nothing is remembered here.
+user may, SelfSubjectRulesReview what is worth such a question. Nothing is remembered here.
 """
 
 import asyncio
@@ -10,6 +10,8 @@ import json
 import math
 from dataclasses import replace
 from typing import Any
+
+import msgspec
 
 from edge_sidecars.kubeapi import (
     ApiError,
@@ -20,10 +22,12 @@ from edge_sidecars.kubeapi import (
     TooLong,
     Unreachable,
 )
+from relay_sidecar.core.access.access_rules import ResourceRule, rules_of
 from relay_sidecar.core.access.authorizer import Attributes, UserInfo
 
 WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 WHAT = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+RULES = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
 # More than any review that was answered.
 MAX_ANSWER = 1024 * 1024
 # At a time: a caller with ever new tokens must not take all descriptors.
@@ -63,6 +67,19 @@ class Reviews:
             # kube-apiserver answers 500 then, since nothing was decided.
             raise ApiError(500, "InternalError", str(status["evaluationError"]))
         return is_allowed, str(status.get("reason") or "")
+
+    async def rules(self, token: str, namespace: str) -> list[ResourceRule]:
+        """What the user may do in the namespace, as far as upstream can list it."""
+        review: dict[str, object] = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectRulesReview",
+            "spec": {"namespace": namespace},
+        }
+        status = await self._post(RULES, token, review)
+        try:
+            return rules_of(status)
+        except msgspec.ValidationError as error:
+            raise Unreachable(f"the answer is no review: {error}") from error
 
     async def _post(
         self, path: str, token: str | None, review: dict[str, object]

@@ -56,8 +56,10 @@ class AuthorizationStore:
         ttl: float,
         offline_ttl: float,
         families: Mapping[bytes, bytes] | None = None,
+        are_authentic: bool = False,
     ) -> "AuthorizationStore":
-        """`saved` and `families`: what an earlier life left in the journal's spaces."""
+        """`saved` and `families`: what an earlier life left in the journal's spaces;
+        `are_authentic`: nobody else can have written it."""
         salt = saved.get(SALT, b"")
         if len(salt) != SALT_LENGTH:
             salt = secrets.token_bytes(SALT_LENGTH)
@@ -67,7 +69,7 @@ class AuthorizationStore:
             boot_id=await asyncio.to_thread(boot_id), now=boottime(), saved=saved_clock(readable)
         )
         cache = AuthorizationCache(salt=salt, ttl=ttl, offline_ttl=offline_ttl, clock=clock)
-        cache.restore(readable, now=boottime())
+        cache.restore(readable, now=boottime(), are_authentic=are_authentic)
         remembered = TokenFamilies()
         remembered.restore(families or {})
         return cls(cache, journal, heard_at=heard_at, families=remembered)

@@ -70,6 +70,8 @@ class CallerAccess:
         self._is_up = is_up
         self._reviews = SingleFlight()
         self._families = store.families
+        # Called with the token of each caller that may read something, and what that is.
+        self.on_allowed: list[Callable[[str, Attributes], None]] = []
 
     async def close(self) -> None:
         """Ends the reviews that are open."""
@@ -96,8 +98,9 @@ class CallerAccess:
         attributes = attributes_of(info, label_selector, field_selector)
         match await self._verdict(caller.token, attributes):
             case Decision(True, until):
-                self._review(self._families.asked(caller.token, attributes), [attributes])
-                self._store.save_families()
+                self._remember(caller.token, attributes)
+                for observer in self.on_allowed:
+                    observer(caller.token, attributes)
                 return time.monotonic() + until - boottime()
             case Decision(False, _, user, reason):
                 raise Refused(attributes.refusal(user, reason))
@@ -110,6 +113,52 @@ class CallerAccess:
                         f"it is out of reach, and has not said so before: {self._cause()}"
                     )
                 )
+
+    # ── what is asked before callers do ──
+
+    def user(self, token: str) -> str:
+        """Whose the token was when upstream said so last; "" where it has not."""
+        return self._cache.user(token)
+
+    def is_due(self, token: str, attributes: Attributes) -> bool:
+        """Whether upstream is to be asked about what counts only while it cannot be."""
+        return self._store.is_up and self._cache.is_due(token, attributes, now=boottime())
+
+    def begin(self, key: Hashable, ask: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Asks without a caller that waits; once for all who begin the same. The key is none of a
+        question that `ask` itself waits for."""
+        self._reviews.begin(key, ask)
+
+    async def identify(self, token: str) -> str:
+        """Whose the token is, "" where upstream refuses it. Raises `ApiError`, `Unreachable`."""
+        if not self._is_up():
+            raise Unreachable(self._cause())
+        if not self._cache.user(token):
+            await self._reviews.once(token, lambda: self._ask_who(token))
+        return self._cache.user(token)
+
+    async def review(self, token: str, attributes: Attributes) -> bool | None:
+        """Whether upstream allows it; None where it did not decide. What it allows is remembered
+        as if the caller had asked for it."""
+        if not self._store.is_up:
+            return None
+        try:
+            verdict = await self._verdict(token, attributes)
+        except Refused:
+            # Upstream reviews no access.
+            return False
+        if verdict is Undecided.TOKEN_REJECTED:
+            return False
+        if not isinstance(verdict, Decision):
+            return None
+        if verdict.allowed:
+            self._remember(token, attributes)
+        return verdict.allowed
+
+    def _remember(self, token: str, attributes: Attributes) -> None:
+        """For the tokens that follow this one."""
+        self._review(self._families.asked(token, attributes), [attributes])
+        self._store.save_families()
 
     def headers_for_upstream(self, caller: Caller) -> Mapping[str, str]:
         return {hdrs.AUTHORIZATION: f"Bearer {caller.token}"}

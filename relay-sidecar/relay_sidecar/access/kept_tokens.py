@@ -13,9 +13,6 @@ from typing import Final
 import msgspec
 
 from edge_sidecars.apimachinery.objects import Item, Key
-from edge_sidecars.apimachinery.resources import ResourceName
-from edge_sidecars.apimachinery.scope import ListScope
-from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from relay_sidecar.core.access.offline_clock import OfflineClock
@@ -45,7 +42,6 @@ RESOURCE: Final = "/v1/serviceaccounts/token"
 SWEEP_INTERVAL: Final = 60.0
 # Seconds until the stream of pods is asked for again, where there was no room or no right.
 RETRY: Final = 10.0
-PODS: Final = ResourceName("", "v1", "pods")
 
 
 class _PodMeta(msgspec.Struct, rename="camel"):
@@ -59,11 +55,6 @@ class _Pod(msgspec.Struct):
 
 
 _POD = msgspec.json.Decoder(_Pod)
-
-
-def pods_of(node: str) -> ListScope:
-    """The stream in which kubelet, too, has the pods of the node."""
-    return ListScope(PODS, fields=FieldSelector.parse(f"spec.nodeName={node}"))
 
 
 class KeptTokens:
@@ -159,6 +150,13 @@ class KeptTokens:
         )
         if is_this_node and status == HTTPStatus.CREATED:
             self._tell(answer)
+
+    async def obtained(
+        self, key: TokenRequestKey, *, status: int, content_type: str, body: bytes
+    ) -> None:
+        """Upstream's answer to a request that the relay made for a pod of this node."""
+        answer = TokenAnswer(content_type=content_type, body=body)
+        await self.answered(key, answer, status=status, is_this_node=True)
 
     def link(self, is_up: bool) -> None:
         if is_up:

@@ -42,6 +42,7 @@ _SECRETS = ("", "secrets")
 
 Records = Callable[[], Iterable[Record]]
 StoredForm = Callable[[Record], Sequence[Record]]
+WholeForm = Callable[[Iterable[Record]], list[Record]]
 
 
 class JournalMode(Enum):
@@ -59,6 +60,7 @@ class Journal:
         """Made by `open`; with None also without it."""
         self.failure: str | None = None
         self._stored: StoredForm = without_secrets
+        self._all_stored: WholeForm | None = None
         self._mode = JournalMode.GOOD
         self._states: list[Records] = []
         self._retry_delay = FIRST_RETRY
@@ -103,9 +105,12 @@ class Journal:
         self._follow(state)
         return saved
 
-    def store_as(self, form: StoredForm) -> None:
-        """`form` gives what is written instead of a record; default: Secrets are not."""
+    def store_as(self, form: StoredForm, whole: WholeForm | None = None) -> None:
+        """`form` gives what is written instead of a record; default: Secrets are not. `whole`: the
+        same of all records at once, where the disk is to hold these and nothing else; default: of
+        each by itself."""
         self._stored = form
+        self._all_stored = whole
 
     def rewrite_from(self, state: Records) -> None:
         """`state` returns all that its owner knows, as records that depend on none before them (no
@@ -217,7 +222,10 @@ class Journal:
             self._retry_later()
             return
         known = (record for state in self._states for record in state())
-        records = [stored for record in known for stored in self._stored(record)]
+        if self._all_stored is not None:
+            records = self._all_stored(known)
+        else:
+            records = [stored for record in known for stored in self._stored(record)]
         self._mode = JournalMode.REWRITING
         self._groups.add_alone(Commit((), None), lambda: self._writer.rewrite(records))
         self._watch()

@@ -44,6 +44,7 @@ class RelayCounters:
     relists: int = 0
     slow_watchers: int = 0
     tokens_replayed: int = 0
+    rows_rejected: int = 0
     lying_hubs: int = 0
 
     def received(self, size: int) -> None:
@@ -247,6 +248,11 @@ def _counted(counters: RelayCounters) -> list[Metric]:
             "relay_tokens_replayed_total",
             "TokenRequests that were answered with a kept answer.",
             counters.tokens_replayed,
+        ),
+        _counter(
+            "relay_journal_rows_rejected_total",
+            "Rows of the journal about rights that no relay with this key has written: deleted.",
+            counters.rows_rejected,
         ),
         _counter(
             "relay_lying_hubs_total",

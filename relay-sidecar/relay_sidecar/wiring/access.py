@@ -15,6 +15,7 @@ from relay_sidecar.journal.records import Saved
 from relay_sidecar.upstream.link_probe import LinkProbe
 
 if TYPE_CHECKING:
+    from relay_sidecar.access.restart_reviews import RestartReviews
     from relay_sidecar.core.access.offline_clock import OfflineClock
 
 Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
@@ -23,12 +24,14 @@ Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 @dataclass(frozen=True)
 class OpenedAccess:
     """With --access caller: `clock`, by which ages count while upstream cannot be asked, and
-    `issued`, to be told of tokens; `node`: for which the relay acts, with --client-ca-file;
-    `size`: bytes of decisions that are kept."""
+    `size`: bytes of decisions that are kept. With --client-ca-file, `node`: for which the relay
+    acts, and `restart`: what its callers may read when they start again. `issued`: to be called
+    with each token that this node gets."""
 
     access: Access
     clock: "OfflineClock | None" = None
-    issued: Callable[[str], None] | None = None
+    issued: Sequence[Callable[[str], None]] = ()
+    restart: "RestartReviews | None" = None
     node: str = ""
     # What a token was allowed: `CallerAccess.rights`; whether its pod reads here:
     # `NodeAccess.has_read`.
@@ -46,9 +49,10 @@ async def open_access(
     probe: LinkProbe,
     stack: AsyncExitStack,
     *,
+    are_authentic: bool,
     spawn: Spawn,
 ) -> OpenedAccess:
-    """Raises `BadInput`."""
+    """`are_authentic`: what was saved of rights is known to be a relay's. Raises `BadInput`."""
     if not config.asks_callers:
         return OpenedAccess(
             OwnAccess(
@@ -68,6 +72,7 @@ async def open_access(
         ttl=config.access_ttl,
         offline_ttl=config.access_offline_ttl,
         families=saved.kept.get(FAMILIES, {}),
+        are_authentic=are_authentic,
     )
     reviews = Reviews(transport, timeout=config.request_timeout)
     access = CallerAccess(reviews, store, is_up=lambda: probe.may_be_up, cause=lambda: probe.cause)
@@ -78,10 +83,11 @@ async def open_access(
         return store.cache.size + store.families.size
 
     if config.client_ca_file is None:
-        return OpenedAccess(access, store.cache.clock, access.issued, size=size)
+        return OpenedAccess(access, store.cache.clock, [access.issued], size=size)
     from edge_sidecars.kubeapi.client_certificate import ClientCertificate
     from relay_sidecar.access import node
     from relay_sidecar.access.kubelet_process import KubeletProcess
+    from relay_sidecar.access.restart_reviews import RestartReviews
     from relay_sidecar.core.access.node_certificates import NodeCertificates
 
     assert isinstance(credentials, ClientCertificate)
@@ -97,10 +103,14 @@ async def open_access(
     )
     spawn(nodes.run(is_accepted=lambda: probe.state == "up"))
     name = own.removeprefix(node.PREFIX)
+    restart = RestartReviews(access, reviews)
+    access.on_allowed.append(restart.allowed)
+    issued = [access.issued, restart.issued]
     return OpenedAccess(
         nodes,
         store.cache.clock,
-        access.issued,
+        issued,
+        restart,
         name,
         rights=access.rights,
         has_read=nodes.has_read,

@@ -7,12 +7,14 @@ from functools import partial
 from pathlib import Path
 
 from edge_sidecars.runtime.log import fields, logger
-from relay_sidecar.access.kept_tokens import KeptTokens, pods_of
+from relay_sidecar.access.kept_tokens import KeptTokens
 from relay_sidecar.config.config import Config
 from relay_sidecar.core.access.offline_clock import OfflineClock
+from relay_sidecar.core.node_needs import pods_of
 from relay_sidecar.core.token_requests.token_request import TokenRequestKey
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Saved
+from relay_sidecar.journal.sealing.key_file import ExposedKey, NoKey
 from relay_sidecar.journal.sealing.sealed_secrets import DATA_KEY, SPACE, TOKENS, SealedSecrets
 from relay_sidecar.journal.sealing.sealer import Sealer
 from relay_sidecar.streams.stream import Stream
@@ -34,19 +36,27 @@ def unseal(
     """From here on Secrets are sealed into the journal; `saved` with those that can be read.
     Raises `BadInput`."""
     assert config.data_dir is not None
-    sealer = Sealer.open(
-        key_file,
-        data_dir=config.data_dir,
-        credentials_dir=_credentials_dir(),
-        wrapped=saved.kept.get(SPACE, {}).get(DATA_KEY),
-    )
+    try:
+        sealer = Sealer.open(
+            key_file,
+            data_dir=config.data_dir,
+            credentials_dir=_credentials_dir(),
+            wrapped=saved.kept.get(SPACE, {}).get(DATA_KEY),
+        )
+    except (NoKey, ExposedKey) as error:
+        sealer = Sealer.without_key(str(error))
     for lack in (sealer.warning, sealer.failure):
         if lack is not None:
             logger.warning("how Secrets are kept", extra=fields(why=lack))
     secrets = SealedSecrets(sealer)
-    restored = secrets.restored(saved)
-    journal.store_as(secrets.stored)
+    restored, outdated = secrets.restored(saved)
+    journal.store_as(secrets.stored, secrets.all_stored)
     journal.rewrite_from(secrets.records)
+    if secrets.rows.rejected:
+        logger.warning(
+            "rows of the journal are not authentic", extra=fields(rows=secrets.rows.rejected)
+        )
+        journal.send(*outdated)
     return secrets, restored
 
 

@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from relay_sidecar.web.pool_reads import PoolReads
     from relay_sidecar.wiring.node_pool import NodePool
 
+# The journal's space of the data key (journal/sealing/).
+SEALING = "sealing"
 # Seconds for which the first requests wait to learn whether there is an upstream.
 FIRST_VERDICT = 0.3
 # In intervals of the probe, since rare probes are for a link that is to be quiet: how old discovery
@@ -87,6 +89,7 @@ class Relay:
         self._pool: tuple[NodePool, Detour] | None = None
         self.pool_reads: PoolReads | None = None
         counters = RelayCounters()
+        counters.rows_rejected = 0 if secrets is None else secrets.rows.rejected
         source = upstream_source(config, transport, probe, counters)
         self._shared = (
             None if pool is None else pool.share(config, source, transport, probe, journal, saved)
@@ -139,8 +142,20 @@ class Relay:
             self._tokens = NodeTokens(
                 config, opened.node, journal, secrets.sealer, opened.clock, streams.counters
             )
-            if opened.issued is not None:
-                self._tokens.kept.on_issued.append(opened.issued)
+            self._tokens.kept.on_issued += opened.issued
+        self._node_objects = None
+        if opened.node:
+            from relay_sidecar.wiring.node_objects import node_objects
+
+            self._node_objects = node_objects(
+                config,
+                opened.node,
+                streams,
+                transport,
+                probe,
+                journal,
+                tokens=None if self._tokens is None else self._tokens.kept,
+            )
         reads = Reads(
             access, proxy, streams, self._schemas, journal, settings_of(config), metadata=source
         )
@@ -194,6 +209,8 @@ class Relay:
         view, tokens = self.endpoint_view, self._tokens
         if tokens is not None:
             probe.on_change.append(tokens.kept.link)
+        if opened.restart is not None:
+            opened.restart.known = lambda: {stream.scope.resource for stream in streams}
         if self._pushdown is not None:
             probe.on_change.append(self._pushdown.link)
         probe.on_standstill.append(streams.reflectors.doubt)
@@ -240,6 +257,10 @@ class Relay:
             from relay_sidecar.wiring.kept_secrets import unseal
 
             secrets, saved = unseal(config, config.keep_secrets, journal, saved)
+        elif SEALING in saved.kept:
+            from relay_sidecar.journal.sealing.authentic_rows import without_tags
+
+            saved = without_tags(saved)
         pool = _node_pool(config, stack)
         connect = partial(upstream_transport, config, credentials, stack)
         transport = connect() if pool is None else connect(detour=pool.proxy)
@@ -247,7 +268,15 @@ class Relay:
         probe = LinkProbe(transport, upstream_link(config, was_down=verdict.was_down))
         probe.on_change.append(verdict.link)
         opened = await open_access(
-            config, transport, credentials, journal, saved, probe, stack, spawn=spawn
+            config,
+            transport,
+            credentials,
+            journal,
+            saved,
+            probe,
+            stack,
+            are_authentic=secrets is not None and secrets.rows.are_believed,
+            spawn=spawn,
         )
         relay = cls(
             config,
@@ -307,6 +336,8 @@ class Relay:
         self._spawn(self._schemas.run())
         if self._tokens is not None:
             self._spawn(self._tokens.run(self._streams))
+        if self._node_objects is not None:
+            self._spawn(self._node_objects.run())
         for wanted in self._config.preload:
             self._spawn(keep_preloaded(self._streams, self._documents, wanted))
 

@@ -12,11 +12,15 @@ takes part. A refused token or a denial replaces what was cached before, at once
           --> TOKEN_REJECTED                   upstream refused the token
           --> UNVERIFIABLE                     upstream cannot be asked, nothing recent is cached
 
-While upstream does not answer, who may `get` in general (without a name, in that namespace or in
-all) may get each by its name, unless upstream denied that name. So upstream is asked about that
-beside what a caller wants (`AuthorizationCache.beside`): that it may list does not say that it
-may get. Only once in a while, since it does not count while upstream answers, but within `ttl`
-where upstream denied what the caller wants.
+While upstream does not answer, who may read in general (without a name or selectors, in that
+namespace or in all) may read each by its name and with each selector, unless upstream denied just
+that. So upstream is asked about the general `get` beside what a caller wants
+(`AuthorizationCache.beside`): that it may list does not say that it may get. Only once in a while,
+since it does not count while upstream answers, but within `ttl` where upstream denied what the
+caller wants.
+
+What was read from a disk that somebody else may have written to (`restore`) lets nobody read a
+Secret, until upstream says so again: of all that such a disk protects, only Secrets are sealed.
 
 Tokens and decisions are here, and in what is persisted, only as keyed hashes: a reader of the
 journal can neither use nor guess them. Names of users are persisted, for the messages. `now` is of
@@ -100,6 +104,8 @@ class AuthorizationCache:
         # On `clock`: answers from before are asked for again as soon as upstream answers.
         self._online_since = 0.0
         self._obsolete: set[str] = set()
+        # Identities and decisions that anybody may have written to the disk.
+        self._unauthentic: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._decisions)
@@ -125,6 +131,8 @@ class AuthorizationCache:
             return Undecided.TOKEN_REJECTED
         who = self._good(self._identities.get(token_key), now, is_online=is_online)
         if who is None:
+            return Undecided.NEEDS_IDENTITY if is_online else Undecided.UNVERIFIABLE
+        if attributes.is_of_secrets and token_key in self._unauthentic:
             return Undecided.NEEDS_IDENTITY if is_online else Undecided.UNVERIFIABLE
         what = self._decision(who.fact, attributes, now, is_online=is_online)
         if what is None and not is_online:
@@ -164,10 +172,20 @@ class AuthorizationCache:
         ttl = self._ttl if is_denied else self._general_ttl
         return None if self._is_new(known, now, ttl=ttl) else general
 
+    def is_due(self, token: str, attributes: Attributes, *, now: float) -> bool:
+        """Whether upstream is to be asked about that, which counts only while it does not answer:
+        it did not say so lately, to this token."""
+        who = self._identities.get(self._hash(token))
+        if who is None:
+            return True
+        known = self._decisions.get(self._decision_key(who.fact.user_key, attributes))
+        return not self._is_new(known, now, ttl=self._general_ttl)
+
     def identified(self, token: str, user: UserInfo, *, now: float) -> None:
         """The token is this user's, upstream answered."""
         user_key = self._hash(json.dumps(astuple(user)))
         token_key = self._hash(token)
+        self._unauthentic.discard(token_key)
         self._rejected.pop(token_key, None)
         self.clock.contact(now)
         self._identities.learn(
@@ -198,9 +216,10 @@ class AuthorizationCache:
         if who is None:
             return
         key = self._decision_key(who.fact.user_key, attributes)
+        self._unauthentic.discard(key)
         self._decisions.learn(key, _CachedDecision(allowed, reason), now=self.clock.read(now))
         if not allowed:
-            # That it may get in general is refuted with the first name that it may not.
+            # That it may read in general is refuted with the first part that it may not.
             for general in attributes.in_general():
                 key = self._decision_key(who.fact.user_key, general)
                 known = self._decisions.get(key)
@@ -237,17 +256,22 @@ class AuthorizationCache:
         known = _joined(self._identities.snapshot(), self._decisions.snapshot())
         return known | self.clock_record(now=now)
 
-    def restore(self, kept: Mapping[str, bytes], *, now: float) -> None:
+    def restore(
+        self, kept: Mapping[str, bytes], *, now: float, are_authentic: bool = False
+    ) -> None:
         """What `take_unkept` gave in an earlier life with the same salt. Without the clock nothing
-        says how old it is."""
+        says how old it is. `are_authentic`: nobody else can have written it."""
         at = self.clock.read(now)
         self._online_since = at
         self._obsolete = {key for key in kept if key.startswith(_OBSOLETE)}
         if self.clock.is_new:
             self._obsolete |= {key for key in kept if key.startswith((_IDENTITY, _DECISION))}
             return
-        self._identities.restore(_under(_IDENTITY, kept), now=at)
-        self._decisions.restore(_under(_DECISION, kept), now=at)
+        identities, decisions = _under(_IDENTITY, kept), _under(_DECISION, kept)
+        self._identities.restore(identities, now=at)
+        self._decisions.restore(decisions, now=at)
+        if not are_authentic:
+            self._unauthentic = {*identities, *decisions}
 
     # ── inside ──
 
@@ -272,7 +296,10 @@ class AuthorizationCache:
     def _decision(
         self, who: _CachedIdentity, attributes: Attributes, now: float, *, is_online: bool
     ) -> ExpiringEntry[_CachedDecision] | None:
-        found = self._decisions.get(self._decision_key(who.user_key, attributes))
+        key = self._decision_key(who.user_key, attributes)
+        if attributes.is_of_secrets and key in self._unauthentic:
+            return None
+        found = self._decisions.get(key)
         is_denial = found is not None and not found.fact.allowed
         if is_online and is_denial and not self._is_new(found, now, ttl=DENIED_TTL):
             return None
@@ -281,7 +308,7 @@ class AuthorizationCache:
     def _in_general(
         self, who: _CachedIdentity, attributes: Attributes, now: float
     ) -> ExpiringEntry[_CachedDecision] | None:
-        """That it may get any name, where upstream allowed that."""
+        """That it may read all of it, where upstream allowed that."""
         for general in attributes.in_general():
             found = self._decision(who, general, now, is_online=False)
             if found is not None and found.fact.allowed:

@@ -15,6 +15,7 @@ from edge_sidecars.apimachinery.status import Status, forbidden
 
 # Requests whose selectors authorizers get to see: pkg/endpoints/request/requestinfo.go.
 VERBS_WITH_SELECTORS = frozenset({"list", "watch", "deletecollection"})
+READ_VERBS = ("get", "list", "watch")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,27 +33,42 @@ class Attributes:
     label_selector: str = ""
     path: str = ""
 
+    @property
+    def is_of_secrets(self) -> bool:
+        """Whether it may show one: also as any of all resources."""
+        return self.resource in ("secrets", "*") and self.group in ("", "*")
+
     def in_general(self) -> tuple[Attributes, ...]:
-        """Of a `get`: the same without the name, and in all namespaces. An authorizer that allows
-        one of these allows this (RBAC: a rule with resourceNames allows no request without one)."""
-        if self.verb != "get" or self.path:
+        """Of a read: the same without name and selectors, and in all namespaces. An authorizer that
+        allows one of these allows this (RBAC: a rule with resourceNames allows no request without
+        one, and who may list all objects may list some)."""
+        if self.verb not in READ_VERBS or self.path:
             return ()
-        found = []
-        if self.name:
-            found.append(replace(self, name=""))
-        if self.namespace:
-            found.append(replace(self, name="", namespace=""))
-        return tuple(found)
+        whole = replace(self, name="", field_selector="", label_selector="")
+        found = [whole, replace(whole, namespace="")]
+        return tuple(each for each in dict.fromkeys(found) if each != self)
 
     def general_get(self) -> Attributes | None:
         """Of a read of objects: the `get` of what it may show, without regard to their names but
         where it is about one name only."""
-        if self.path or self.subresource or self.verb not in ("get", "list", "watch"):
+        if self.path or self.subresource or self.verb not in READ_VERBS:
             return None
         name = "" if self.verb == "get" else self.name
         if self.verb == "get" and not self.name:
             return None
         return replace(self, verb="get", name=name, field_selector="", label_selector="")
+
+    def counterpart(self) -> Attributes | None:
+        """Of a LIST the WATCH of the same, and the other way round: a client asks for one of them
+        while it runs, and for the other when it starts again."""
+        other = {"list": "watch", "watch": "list"}.get(self.verb)
+        if other is None or self.path or self.subresource:
+            return None
+        return replace(self, verb=other)
+
+    def within(self, namespace: str) -> Attributes:
+        """The same in one namespace."""
+        return replace(self, namespace=namespace)
 
     def review(self) -> dict[str, object]:
         """The SelfSubjectAccessReview that asks."""

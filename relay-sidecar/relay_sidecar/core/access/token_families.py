@@ -25,8 +25,8 @@ from relay_sidecar.core.access.authorizer import Attributes
 
 # As many as answers to TokenRequest are kept.
 MAX_FAMILIES: Final = 1024
-# What kube-proxy, CoreDNS or a controller reads is less than ten.
-MAX_ATTRIBUTES: Final = 32
+# What kube-proxy, CoreDNS or a controller reads is less than ten, and as many it may read besides.
+MAX_ATTRIBUTES: Final = 64
 # Bytes of a family, and of what it asked for once (sys.getsizeof, rounded).
 FAMILY_BYTES: Final = 1000
 ATTRIBUTES_BYTES: Final = 800

@@ -29,6 +29,10 @@ class NoKey(BadInput):
     """The file is missing, cannot be read, or does not hold a key."""
 
 
+class ExposedKey(BadInput):
+    """Others than the relay and root may have read the file."""
+
+
 @dataclass(frozen=True)
 class FileKey:
     """`key`: 32 bytes. `warning`: one line, where the file is not a systemd credential."""
@@ -40,8 +44,8 @@ class FileKey:
 def read_key_file(path: Path, *, data_dir: Path, credentials_dir: Path | None) -> FileKey:
     """`credentials_dir`: systemd's $CREDENTIALS_DIRECTORY, where there is one.
 
-    Raises `NoKey`, and `BadInput` where the key is not safe in the file; both name the file and the
-    remedy.
+    Raises `NoKey`, `ExposedKey`, and `BadInput` where the file lies in `data_dir`; each names the
+    file and the remedy.
     """
     if _lies_in(path, data_dir):
         raise BadInput(
@@ -62,7 +66,7 @@ def _lies_in(path: Path, folder: Path) -> bool:
 
 
 def _read(path: Path, *, others: int) -> bytes:
-    """Raises `NoKey`, OSError, and `BadInput` where the mode has any of the bits in `others`."""
+    """Raises `NoKey`, OSError, and `ExposedKey` where the mode has any of the bits in `others`."""
     with open(path, "rb", opener=lambda name, _: os.open(name, _OPEN_FLAGS)) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
@@ -74,12 +78,12 @@ def _read(path: Path, *, others: int) -> bytes:
 def _check_exposure(path: Path, status: os.stat_result, others: int) -> None:
     mode, owners = stat.S_IMODE(status.st_mode), {0, os.geteuid()}
     if mode & others:
-        raise BadInput(
+        raise ExposedKey(
             f"--keep-secrets {path} has mode {mode:04o}, so that others than its owner can get at "
             f"it: make a new key, and chmod 0600 {path}"
         )
     if status.st_uid not in owners:
-        raise BadInput(
+        raise ExposedKey(
             f"--keep-secrets {path} belongs to user {status.st_uid}, who is neither root nor the "
             f"relay's user {os.geteuid()}: make a new key, and chown {os.geteuid()} {path}"
         )

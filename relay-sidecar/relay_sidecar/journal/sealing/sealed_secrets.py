@@ -1,4 +1,5 @@
-"""Secrets on their way to the journal and back: sealed, or not written at all.
+"""Secrets on their way to the journal and back: sealed, or not written at all. What says who may
+read them, on the same way: authenticated (`authentic_rows`).
 
 Guarantees: only Secrets that were watched by name are written, never a list of all; a stream of
 which one row cannot be unsealed is unknown as a whole, since a part of it would pass for all; what
@@ -23,6 +24,8 @@ from relay_sidecar.journal.records import (
     StreamDeleted,
     StreamTouched,
 )
+from relay_sidecar.journal.sealing.authentic_rows import SPACES as AUTHENTIC_SPACES
+from relay_sidecar.journal.sealing.authentic_rows import AuthenticRows
 from relay_sidecar.journal.sealing.sealer import Sealer
 
 # The journal's space of the wrapped data key.
@@ -38,6 +41,7 @@ class SealedSecrets:
 
     def __init__(self, sealer: Sealer) -> None:
         self.sealer = sealer
+        self.rows = AuthenticRows(sealer)
         self._unknown: list[Record] = []
         self._is_new = sealer.is_new
 
@@ -51,17 +55,22 @@ class SealedSecrets:
 
     def stored(self, record: Record) -> Sequence[Record]:
         """What is written instead of a record; nothing, where nothing may be."""
+        if isinstance(record, Blob) and record.space in AUTHENTIC_SPACES:
+            written = self.rows.stored(record)
+            return self._with_data_key(written) if self.rows.is_active else written
         is_token = isinstance(record, Blob) and record.space == TOKENS and record.value is not None
         if not is_token and without_secrets(record):
             return (record,)
         sealed = record if is_token else self._sealed(record)
-        if sealed is None:
-            return ()
-        if not self._is_new:
-            return (sealed,)
-        self._is_new = False
-        outdated, self._unknown = self._unknown, []
-        return (*self.records(), *outdated, sealed)
+        return () if sealed is None else self._with_data_key((sealed,))
+
+    def all_stored(self, records: Iterable[Record]) -> list[Record]:
+        """The same of all records that the disk is to hold from now on, and of no others."""
+        self.rows.begin_anew()
+        return [
+            *(stored for record in records for stored in self.stored(record)),
+            *self.rows.records(),
+        ]
 
     def records(self) -> list[Record]:
         """The data key, once something is sealed with it."""
@@ -69,14 +78,25 @@ class SealedSecrets:
             return []
         return [Blob(SPACE, DATA_KEY, self.sealer.wrapped)]
 
-    def restored(self, saved: Saved) -> Saved:
-        """With the Secrets that can be read. What another key sealed is deleted with the first row
-        that this one seals."""
+    def restored(self, saved: Saved) -> tuple[Saved, list[Record]]:
+        """With the Secrets that can be read and the rows that are authentic, and what the disk is
+        to lose. What another key sealed is deleted with the first row that this one seals."""
         if self.sealer.is_new:
             tokens = saved.kept.get(TOKENS, {})
             self._unknown += [Blob(TOKENS, name, None) for name in tokens]
+        saved, outdated = self.rows.verified(saved)
         streams = [self._restored(stream) for stream in saved.streams]
-        return replace(saved, streams=[stream for stream in streams if stream is not None])
+        known = replace(saved, streams=[stream for stream in streams if stream is not None])
+        return known, outdated
+
+    def _with_data_key(self, records: Sequence[Record]) -> Sequence[Record]:
+        """The first that are sealed or authenticated with a new data key bring it."""
+        if not self._is_new:
+            return records
+        self._is_new = False
+        outdated, self._unknown = self._unknown, []
+        tagged = [] if self.rows.is_active else self.rows.activate()
+        return (*self.records(), *outdated, *tagged, *records)
 
     def _sealed(self, record: Record) -> Record | None:
         match record:

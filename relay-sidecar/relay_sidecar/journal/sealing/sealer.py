@@ -11,8 +11,12 @@ when a row was written, and that an older copy of the whole journal was put back
 |---|---|---|
 | the key of this journal | a new data key | seals, unseals |
 | another key | a new data key | `failure`: seals under a new data key, unseals nothing older |
-| missing, unreadable, no key | `BadInput` | `failure`: neither seals nor unseals |
-| exposed: others may read it, in --data-dir | `BadInput` | `BadInput` |
+| missing, unreadable, no key | `NoKey` | `failure`: neither seals nor unseals |
+| exposed: others may read it | `ExposedKey` | `ExposedKey` |
+| in --data-dir | `BadInput` | `BadInput` |
+
+Of `NoKey` and `ExposedKey` the relay makes a sealer without a key (`Sealer.without_key`): it serves
+all else.
 
 Rotation: a new content of KEYFILE counts from the next start on. The former data key cannot be
 unwrapped then, so that what it sealed is unknown until upstream sends it again; the new data key
@@ -22,6 +26,7 @@ the former KEYFILE can be put back (a wrong key mounted while the link is cut lo
 Imported, with pycryptodome, only where `--keep-secrets` is set.
 """
 
+import hmac
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -38,6 +43,10 @@ _FORMAT = b"\x01"
 _NONCE_END = len(_FORMAT) + 24
 # Bytes by which a row grows.
 OVERHEAD = _NONCE_END + 16
+# Of a row that is authenticated, and not sealed: HMAC-SHA256.
+TAG_SIZE = 32
+# From the data key, for tags only.
+_OF_TAGS = b"relay-sidecar: tags of rows"
 # No row is authenticated like this: its associated data begins with a length.
 _OF_DATA_KEY = b"relay-sidecar: data key of a journal"
 
@@ -52,12 +61,13 @@ class Sealer:
     row that is sealed; all rows that were sealed before are to be deleted in it.
     """
 
-    __slots__ = ("_cipher", "failure", "is_new", "warning", "wrapped")
+    __slots__ = ("_cipher", "_tag_key", "failure", "is_new", "warning", "wrapped")
 
     def __init__(
         self, data_key: bytes | None, wrapped: bytes | None, *, is_new: bool, failure: str | None
     ) -> None:
         self._cipher = None if data_key is None else _cipher(data_key)
+        self._tag_key = None if data_key is None else hmac.digest(data_key, _OF_TAGS, "sha256")
         self.wrapped = wrapped
         self.is_new = is_new
         self.failure = failure
@@ -81,6 +91,11 @@ class Sealer:
         sealer = cls._unwrapped(file.key, wrapped, key_file)
         sealer.warning = file.warning
         return sealer
+
+    @classmethod
+    def without_key(cls, failure: str) -> Self:
+        """Neither seals nor unseals, and tags nothing."""
+        return cls(None, None, is_new=False, failure=failure)
 
     @classmethod
     def _unwrapped(cls, key: bytes, wrapped: bytes | None, key_file: Path) -> Self:
@@ -114,6 +129,19 @@ class Sealer:
             resource=resource, namespace=namespace, name=name, uid=uid, version=version
         )
         return _close(self._cipher, raw, bound_to)
+
+    @property
+    def can_tag(self) -> bool:
+        return self._tag_key is not None
+
+    def tag(self, space: str, key: bytes, value: bytes) -> bytes:
+        """Of one row that is not sealed: it shows that this journal's relay wrote just that value
+        just there. Without a key, no row's."""
+        if self._tag_key is None:
+            return b""
+        parts = (space.encode(), key, value)
+        content = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+        return hmac.digest(self._tag_key, content, "sha256")
 
     def unseal(
         self, sealed: bytes, *, resource: str, namespace: str, name: str, uid: str, version: int
