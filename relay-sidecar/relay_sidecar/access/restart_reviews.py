@@ -4,12 +4,12 @@ A client whose watch is open asks for nothing else as long as it runs; after a r
 gets its own pod and node. What it asked for at its first start is remembered (`token_families`),
 but not in a journal that began anew since, and not of a relay that came later than the client. So
 upstream is asked by the relay itself, with the caller's token: about the LIST of what the caller
-watches and the WATCH of what it lists, and, once for each token, about all that its user may read.
-A token that this node was issued is asked about at once, before its pod brings it.
+watches and the WATCH of what it lists, and, for a component that the node needs in order to have
+pods, about all that it may read. Its token is asked about as soon as this node is issued it, before
+its pod brings it.
 
 Guarantees: nothing is allowed by this that upstream did not allow to that token; few tokens are
-asked about at a time; of callers whose token is no pod's of this cluster nothing is asked, but of
-the components that a node needs.
+asked about at a time.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ class RestartReviews:
 
     def _begin(self, token: str) -> None:
         family = family_of(token)
-        if family is None and not is_node_component(self._callers.user(token)):
+        if not is_node_component(self._callers.user(token) or (family.user if family else "")):
             return
         key = family or token
         now, before = boottime(), self._reviewed.get(key)

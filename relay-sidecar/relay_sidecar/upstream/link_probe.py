@@ -156,6 +156,27 @@ class LinkProbe:
             await asyncio.wait([self._judged], timeout=until - now)
         return self.may_be_up
 
+    async def until_up(self, timeout: float) -> bool:
+        """Returns whether upstream may be asked, at once or at the next verdict that says so, after
+        `timeout` seconds at most."""
+        if self.may_be_asked:
+            return True
+        is_up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def changed(_: bool) -> None:
+            if self.may_be_asked and not is_up.done():
+                is_up.set_result(None)
+
+        self.on_change.append(changed)
+        try:
+            async with asyncio.timeout(timeout):
+                await is_up
+        except TimeoutError:
+            return False
+        finally:
+            self.on_change.remove(changed)
+        return True
+
     def met(self, outcome: LinkEvidence) -> None:
         """A request met with this."""
         self._look_back()

@@ -4,17 +4,18 @@ Guarantees: no write is sent twice that may change anything; a client learns whe
 certainly not sent (503) or may have happened (504, without Retry-After, or client-go would send it
 again); an answer that breaks off upstream breaks off here; a client that leaves takes the exchange
 along. What is passed on ends with the link or with its client, by no deadline of ours: a proxy
-subresource or a webhook may take minutes. While the link is down nothing is tried. Looks into no
+subresource or a webhook may take minutes. While the link is down nothing is tried, and nothing
+waits for it but the node's own signs of life (`heartbeats`). Looks into no
 body, but of lists and watches of shards (`sharded`).
 """
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Hashable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from http import HTTPStatus
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from aiohttp import hdrs
 from multidict import CIMultiDict
@@ -43,6 +44,7 @@ from relay_sidecar.upstream.failures import (
     outcome_of_write,
     too_long,
 )
+from relay_sidecar.upstream.heartbeats import RETRY, Heartbeats
 from relay_sidecar.upstream.messages import (
     BufferedResponse,
     ClientRequest,
@@ -69,6 +71,8 @@ WAITING: Final = 0.5
 # Renewals by kubelet, each 10 s: of nothing else is a link at rest so full as of the handshakes of
 # their connections. Whether one arrived is the same to kubelet as whether it was sent: it renews.
 NODE_LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/"
+
+T = TypeVar("T")
 
 
 class CallerCredentials(Protocol):
@@ -101,7 +105,7 @@ class ProxyLink(Protocol):
 
 
 class Proxy:
-    """`connect_timeout` in seconds."""
+    """`connect_timeout` in seconds. `heartbeats`: what waits for the link, on a node."""
 
     def __init__(
         self,
@@ -110,7 +114,9 @@ class Proxy:
         link: ProxyLink,
         *,
         connect_timeout: float,
+        heartbeats: Heartbeats | None = None,
     ) -> None:
+        self._heartbeats = heartbeats
         self._transport = transport
         self._access = access
         self._link = link
@@ -179,9 +185,12 @@ class Proxy:
         """The whole answer to a write. Raises `Refused`."""
         body = upload_of(asked.request)
         try:
-            self._check_link()
+            if not self._waits(asked.request):
+                self._check_link()
             whole = None if body is None else await body.whole(limit=MAX_KEPT_BODY)
-            answer = await self._whole(asked, whole, idle_timeout=None)
+            answer = await self._once_up(
+                asked.request, lambda: self._whole(asked, whole, idle_timeout=None)
+            )
             return replace(answer, asked=whole or b"")
         except Unreachable as error:
             raise Refused(outcome_of_write(error)) from error
@@ -200,10 +209,14 @@ class Proxy:
             return await self._in_shards(request, shards, target)
         body = upload_of(request)
         try:
-            self._check_link()
-            if body is None or not body.is_within(SHORT_BODY):
+            waits = self._waits(request)
+            if not waits:
+                self._check_link()
+            if body is not None and not body.is_within(SHORT_BODY):
+                self._check_link()
                 return await self._as_it_comes(request, body)
-            return await self._as_it_comes(request, await body.whole(limit=SHORT_BODY))
+            whole = None if body is None else await body.whole(limit=SHORT_BODY)
+            return await self._once_up(request, lambda: self._as_it_comes(request, whole))
         except Unreachable as error:
             if body is not None and body.failure is not None:
                 raise body.failure from error
@@ -248,6 +261,26 @@ class Proxy:
                 return response
         except Unreachable as error:
             return broken_off(request, response, error)
+
+    def _waits(self, request: web.BaseRequest) -> bool:
+        return self._heartbeats is not None and self._heartbeats.takes(request)
+
+    async def _once_up(self, request: web.BaseRequest, send: Callable[[], Awaitable[T]]) -> T:
+        """What `send` returns, where it may wait for the link: again only as long as no byte was
+        sent. Raises as it does."""
+        heartbeats = self._heartbeats
+        if heartbeats is None or not heartbeats.takes(request):
+            return await send()
+        deadline = heartbeats.deadline(request)
+        while True:
+            if not await heartbeats.wait(deadline):
+                self._check_link()
+            try:
+                return await send()
+            except NotSent:
+                if not await heartbeats.wait(deadline):
+                    raise
+                await asyncio.sleep(RETRY)
 
     async def _whole(
         self, asked: ClientRequest, body: bytes | None, *, idle_timeout: float | None

@@ -30,6 +30,7 @@ from relay_sidecar.upstream.documents import documents, schemas
 from relay_sidecar.upstream.documents.document_source import DocumentSource
 from relay_sidecar.upstream.documents.documents import DocumentCache
 from relay_sidecar.upstream.documents.schemas import Schemas
+from relay_sidecar.upstream.heartbeats import Heartbeats
 from relay_sidecar.upstream.link_probe import LinkProbe
 from relay_sidecar.upstream.persisted_verdict import PersistedVerdict
 from relay_sidecar.upstream.proxy import Proxy
@@ -134,7 +135,13 @@ class Relay:
             held=lambda: {stream.scope.resource for stream in streams},
             changed=partial(_list_again, streams, config.request_timeout),
         )
-        proxy = Proxy(transport, access, probe, connect_timeout=config.request_timeout)
+        proxy = Proxy(
+            transport,
+            access,
+            probe,
+            connect_timeout=config.request_timeout,
+            heartbeats=Heartbeats(opened.node, probe.until_up) if opened.node else None,
+        )
         self._tokens = None
         if secrets is not None and opened.clock is not None and opened.node:
             from relay_sidecar.wiring.kept_secrets import NodeTokens
