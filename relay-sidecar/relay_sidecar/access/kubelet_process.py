@@ -5,6 +5,14 @@ not even to a relay that would take it. Then the kernel tells whose socket it is
 kubelet's where root made it and its inode is among the descriptors of the main process of kubelet's
 unit. Whoever can put one there is root, who can read kubelet's key.
 
+Kubelet also sends what authors of pods ask for: probes and hooks over HTTP, to any address and
+path and with any headers. `is_for_a_pod` tells these from its own requests: by the User-Agent that
+they have where the author names none, and, as an author may name any, by what kubelet never sends
+to an API server. A probe closes its connection with each request, or asks for an upgrade (Go's
+transport leaves the one out for the other only): k8s.io/kubernetes v1.36, pkg/probe/http/http.go.
+A hook is known by its User-Agent, and by no `Accept` of a client of the API, only: an author who
+forges both is given no answer by kubelet, but learns by its status whether an object is there.
+
 What strangers can spend by connecting: a look at the kernel's table; systemd is asked for
 connections of root only, once a second at most.
 """
@@ -17,6 +25,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from aiohttp import hdrs
+from multidict import MultiMapping
+
 from edge_sidecars.runtime.clock import boottime
 
 # proc_pid_net(5): the IPv4 and IPv6 connections of this network namespace.
@@ -24,6 +35,11 @@ TABLES: Final = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 # Seconds for which the main process of the unit is known, and in which systemd answers.
 FRESH_FOR: Final = 1.0
 PATIENCE: Final = 2.0
+
+# pkg/probe/http/request.go, pkg/kubelet/lifecycle/handlers.go; what Go has where nothing is set.
+_AGENTS_OF_PODS: Final = ("kube-probe/", "kube-lifecycle/", "go-http-client/")
+# What clients of the API accept.
+_API_TYPES: Final = ("application/json", "application/vnd.kubernetes.protobuf")
 
 Endpoint = tuple[str, int]
 
@@ -61,6 +77,18 @@ class KubeletProcess:
                 self._pid = await self._main_pid(self._unit)
                 self._asked_at = boottime()
             return self._pid
+
+
+def is_for_a_pod(headers: MultiMapping[str]) -> bool:
+    """Whether kubelet sends it on behalf of a pod's author."""
+    agent = headers.get(hdrs.USER_AGENT, "").lower()
+    if not agent or agent.startswith(_AGENTS_OF_PODS) or hdrs.UPGRADE in headers:
+        return True
+    accepted = headers.get(hdrs.ACCEPT, "").lower()
+    options = ",".join(headers.getall(hdrs.CONNECTION, [])).lower()
+    return not any(kind in accepted for kind in _API_TYPES) or any(
+        option.strip() in ("close", "upgrade") for option in options.split(",")
+    )
 
 
 def peer_socket(peer: Endpoint, own: Endpoint) -> PeerSocket | None:

@@ -26,7 +26,7 @@ from edge_sidecars.kubeapi.credentials import verify_clients
 from edge_sidecars.runtime.cli.values import BadInput, describe_failure
 from edge_sidecars.runtime.web.aiohttp_web import BaseRequest
 from relay_sidecar.access.admission import Access, Caller
-from relay_sidecar.access.kubelet_process import KubeletProcess
+from relay_sidecar.access.kubelet_process import KubeletProcess, is_for_a_pod
 from relay_sidecar.core.access.node_certificates import (
     NODES,
     CallerCertificate,
@@ -136,7 +136,10 @@ class NodeAccess:
         # The listener for pods asks for none.
         if connection.context.verify_mode is ssl.CERT_NONE or hdrs.AUTHORIZATION in request.headers:
             return False
-        if connection not in self._kubelets:
+        if is_for_a_pod(request.headers):
+            # Nor is anything else on its connection.
+            self._kubelets[connection] = False
+        if self._kubelets.get(connection) is None:
             peer, own = (transport.get_extra_info(name) for name in ("peername", "sockname"))
             self._kubelets[connection] = await self._kubelet.is_at(peer, own)
         return self._kubelets[connection]

@@ -30,6 +30,19 @@ from tools.harness.pods.observers.observer import wait_for
 from tools.harness.relay_objects import Contents
 
 READ = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}]
+# What kubelet sends for an author of a pod, who may set headers: probes, hooks.
+KUBELETS = "kubelet/v1.36.3 (linux/amd64) kubernetes/0123456"
+OF_PODS: list[dict[str, str]] = [
+    {"User-Agent": "kube-probe/1.36", "Accept": "*/*", "Connection": "close"},
+    {"User-Agent": "kube-probe/1.36"},
+    {"User-Agent": "kube-lifecycle/1.36", "Accept": "*/*"},
+    {"User-Agent": "Go-http-client/1.1"},
+    {"User-Agent": ""},
+    {"User-Agent": KUBELETS, "Connection": "close"},
+    {"User-Agent": KUBELETS, "Connection": "keep-alive, Close"},
+    {"User-Agent": KUBELETS, "Connection": "Upgrade", "Upgrade": "x"},
+    {"User-Agent": KUBELETS, "Accept": "*/*"},
+]
 # Seconds; more than the relay needs to start and to notice that upstream takes its certificate.
 SHORT = 9.0
 
@@ -169,6 +182,9 @@ def test_kubelet_without_a_certificate_is_known_by_its_process_while_cut(
         assert node.caller().get(path).status == 401
         node.cut()
         assert node.caller().get(path).names == ["a"]
+        for headers in OF_PODS:
+            reply = node.caller().ask(path, headers=headers)
+            assert (headers, reply.status) == (headers, 401)
         assert node.caller(pods=True).get(path).status == 401
         assert node.caller(token="of-somebody").get(path).status == 503
         told.write_text(str(os.getppid()))

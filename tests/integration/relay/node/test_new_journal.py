@@ -7,7 +7,7 @@ and what their tokens may read it has reviewed, so that a reboot while cut finds
 import base64
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -15,11 +15,11 @@ import pytest
 
 from relay_sidecar.core.node_needs import VolumeNeeds, attachment_of
 from tests.integration.relay.node.node_place import NODE, NodePlace, allow_nodes, write_key
-from tools.harness.controlplane.access.accounts import expect
+from tools.harness.controlplane.access.accounts import Rule, expect
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.observers.observer import wait_for
 from tools.harness.pods.wire.caller import Caller, Query, Reply
-from tools.harness.relay_objects import Contents
+from tools.harness.relay_objects import Contents, Json
 
 NAME = NODE.removeprefix("system:node:")
 DRIVER, HANDLE = "csi.example.com", "volume-1"
@@ -27,11 +27,11 @@ STORAGE = "/apis/storage.k8s.io/v1"
 SLICES = "/apis/discovery.k8s.io/v1/endpointslices"
 READS = ["get", "list", "watch"]
 # As their own manifests have them.
-PROXY = [
-    {"apiGroups": ["", "discovery.k8s.io"], "resources": ["services", "endpointslices"]},
-    {"apiGroups": [""], "resources": ["nodes"]},
+SHARED = ["services", "endpointslices", "nodes"]
+PROXY: list[Rule] = [
+    {"apiGroups": ["", "discovery.k8s.io"], "resources": SHARED, "verbs": READS},
 ]
-FLANNEL = [
+FLANNEL: list[Rule] = [
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]},
     {"apiGroups": [""], "resources": ["nodes"], "verbs": READS},
 ]
@@ -51,23 +51,20 @@ class Scene:
         plane = place.plane
         self.kubelet = place.caller(place.pair)
         self.pod = self._pod()
-        wide = [{**rule, "verbs": rule.get("verbs", ["get", "list", "watch"])} for rule in PROXY]
-        self.proxy = self._component("kube-system", "kube-proxy", wide)
+        self.proxy = self._component("kube-system", "kube-proxy", PROXY)
         self.flannel = self._component("kube-flannel", "flannel", FLANNEL)
         admin = plane.admin
-        for path, body in (
-            ("/api/v1/nodes", {}),
-            (f"{STORAGE}/csinodes", {"spec": {"drivers": []}}),
-        ):
-            admin.post(path, {"metadata": {"name": NAME}, **body})
+        admin.post("/api/v1/nodes", {"metadata": {"name": NAME}})
+        csi_node = {"metadata": {"name": NAME}, "spec": {"drivers": []}}
+        admin.post(f"{STORAGE}/csinodes", csi_node)
 
-    def _component(self, namespace: str, name: str, rules: list[dict[str, object]]) -> Caller:
+    def _component(self, namespace: str, name: str, rules: Sequence[Rule]) -> Caller:
         plane = self.place.plane
         plane.admin.post("/api/v1/namespaces", {"metadata": {"name": namespace}})
         found = plane.service_account_dir(namespace, name, [], cluster_rules=rules)
         return self.place.caller(token=(found.path / "token").read_text())
 
-    def _pod(self) -> dict[str, object]:
+    def _pod(self) -> Json:
         contents, admin = self.contents, self.place.plane.admin
         space = contents.namespace
         volume = f"pv-{space}"
@@ -104,9 +101,8 @@ class Scene:
         expect(admin.post(path, {"metadata": {"name": name}, "spec": attachment}))
         for kind in ("secrets", "configmaps"):
             data = base64.b64encode(b"kept").decode()
-            for named in ("fixed", "mutable"):
-                fixed = {"immutable": True} if named == "fixed" else {}
-                contents.create(kind, named, data={"a": data}, **fixed)
+            contents.create(kind, "mutable", data={"a": data})
+            contents.create(kind, "fixed", data={"a": data}, immutable=True)
         contents.create("secrets", "mount", data={})
         contents.create("secrets", "registry", data={})
         volumes = [

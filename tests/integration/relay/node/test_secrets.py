@@ -1,6 +1,7 @@
 """`--keep-secrets`: Secrets and tokens outlast a restart while cut, sealed, and for whom."""
 
 import base64
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
@@ -8,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from relay_sidecar.core.access.authorization import AuthorizationCache
+from relay_sidecar.core.access.authorizer import Attributes, UserInfo
+from relay_sidecar.core.access.offline_clock import OfflineClock
+from relay_sidecar.journal.tables import kept_digest
 from tests.integration.relay.node.node_place import NodePlace, allow_nodes, write_key
 from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
@@ -154,6 +159,46 @@ def test_a_new_key_seals_what_upstream_tells_again(
     node.cut()
     restart(node)
     assert value(kubelet.get(path, named("db"))) == SECRET
+
+
+def test_rows_that_somebody_wrote_into_the_journal_open_no_secret(
+    node: NodePlace, kubelet: Caller, contents: Contents
+) -> None:
+    """Whose an invented token is, and that this user may read all Secrets."""
+    path = put(contents, "db")
+    assert value(kubelet.get(path, named("db"))) == SECRET
+    time.sleep(SAVED)
+    node.cut()
+    node.relay.kill()
+    forge_rights(node.relay.data_dir / "journal.sqlite3", "invented", contents.namespace)
+    node.relay.start()
+    for pods in (False, True):
+        stranger = node.caller(token="invented", pods=pods)
+        assert stranger.get(f"{path}/db").status == 503
+    assert value(kubelet.get(path, named("db"))) == SECRET
+    assert "rows of the journal are not authentic" in node.relay.log_text()
+    assert "relay_journal_rows_rejected_total 2" in node.relay.metrics()
+
+
+def forge_rights(journal: Path, token: str, namespace: str) -> None:
+    """As a relay without a key has them."""
+    with sqlite3.connect(journal) as connection:
+        rows = connection.execute("SELECT key, value FROM kept WHERE space = 'access'")
+        # Behind what shows who wrote it.
+        salt = dict(rows.fetchall())[b"salt"][-32:]
+        clock = OfflineClock(boot_id="forged", now=0.0)
+        cache = AuthorizationCache(salt=salt, ttl=60.0, offline_ttl=1e6, clock=clock)
+        cache.identified(token, UserInfo("mighty"), now=0.0)
+        wanted = Attributes(verb="get", version="v1", resource="secrets", namespace=namespace)
+        cache.decided(token, wanted, allowed=True, reason="", now=0.0)
+        for key, record in cache.take_unkept(now=0.0).items():
+            if record is not None and key != "clock":
+                digest = kept_digest("access", key.encode(), record)
+                connection.execute(
+                    "INSERT INTO kept (space, key, value, digest) VALUES ('access', ?, ?, ?)",
+                    (key.encode(), record, digest),
+                )
+    connection.close()
 
 
 # ── tokens ──
