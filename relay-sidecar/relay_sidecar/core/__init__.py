@@ -11,6 +11,7 @@ min_resource_version  the lowest resourceVersion of an answer: reads are monoton
 unknown_changes       objects that a write has changed, whose new state no answer has shown
 listed_states         at which version upstream held what a part of a stream holds
 node_scopes           what the node itself listed or watched: it is evicted last
+node_needs            what kubelet needs for the pods of its node, read off the pods
 never_kept            of which resources nothing is ever kept
 pieces                bytes of a long body in the pieces that it is made of
 sealed_form           which bytes are a key of --keep-secrets, what a sealed row is bound to
