@@ -28,6 +28,7 @@ from relay_sidecar.node.doctor.unit_files import Command, Disk, Unit, UnitFiles
 from relay_sidecar.node.doctor.unknown import Unknown
 from relay_sidecar.node.installer import units
 from relay_sidecar.node.installer.inputs import encrypted_credential
+from relay_sidecar.node.installer.plan import CREDENTIAL
 
 KUBELET: Final = "kubelet.service"
 # Seconds.
@@ -247,9 +248,9 @@ def credential_lack(unit: Unit, disk: Disk) -> str:
     """Why an encrypted credential that is decrypted before the start cannot be used, or ""."""
     for command in unit.commands("ExecStartPre", disk):
         if Path(command.program).name == "systemd-creds" and "decrypt" in command.words:
-            name, source = command.flag("--name") or "", Path(command.words[-2])
+            source = Path(command.words[-2])
             try:
-                encrypted_credential(disk.at(source), source, name)
+                encrypted_credential(disk.at(source), source, CREDENTIAL)
             except BadInput as error:
                 return str(error)
     return ""
