@@ -24,13 +24,14 @@ from edge_sidecars.apimachinery.status import (
     not_shown_as,
     unavailable,
 )
-from edge_sidecars.kubeapi import Unreachable
+from edge_sidecars.kubeapi import NotSent, Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER, Access
 from relay_sidecar.core.endpoint_view.view_version import FIRST_OF_VIEW
 from relay_sidecar.core.link import SERVER
 from relay_sidecar.core.never_kept import NEVER_KEPT as NEVER_KEPT
 from relay_sidecar.core.never_kept import may_be_kept
+from relay_sidecar.core.upgrade_request import asks_for_upgrade
 from relay_sidecar.upstream.documents.documents import DocumentCache
 from relay_sidecar.upstream.messages import ClientRequest
 from relay_sidecar.upstream.proxy import IS_PASSED_ON, READS
@@ -110,7 +111,9 @@ class Api:
             if not _is_for_want_of_link(error) or not await self._link_settled():
                 raise
             is_quick = monotonic() - began_at < QUICK
-            if not is_quick or request.method not in READS or request.can_read_body:
+            if not is_quick or request.can_read_body:
+                raise
+            if not may_be_repeated(request.method, request.headers, error):
                 raise
         return await self._answer(request)
 
@@ -184,6 +187,15 @@ class Api:
             else:
                 writes.changed(info, wanted, answer)
         return await answer.send(request)
+
+
+def may_be_repeated(method: str, headers: MultiMapping[str], error: Refused | Unreachable) -> bool:
+    """Whether it does nothing twice: an upgrade, which is a GET, may run a command in a container
+    (`exec`), unless it was certainly not sent."""
+    if method not in READS:
+        return False
+    is_unsent = not isinstance(error, Unreachable) or isinstance(error, NotSent)
+    return is_unsent or not asks_for_upgrade(headers)
 
 
 def _is_for_want_of_link(error: Refused | Unreachable) -> bool:
