@@ -40,6 +40,8 @@ def of_machine(facts: Facts) -> Iterator[Finding]:
 def _of_service(it: Service) -> Iterator[Finding]:
     for lack in it.lacks:
         yield Finding(it.name, lack, _remedy(it, lack))
+    for doubt in it.doubts:
+        yield unknown(it.name, doubt, _REPAIR.format(it.name))
     if it.lacks:
         return
     if it.run is not None and it.run.is_failing:
@@ -57,7 +59,7 @@ def _of_service(it: Service) -> Iterator[Finding]:
 def _remedy(it: Service, lack: str) -> str:
     if "not enabled" in lack:
         return f"systemctl enable {it.name}"
-    if "masked" in lack and "without which" not in lack:
+    if "masked" in lack:
         return f"systemctl unmask {it.name}, and enable it"
     return _REPAIR.format(it.name)
 

@@ -40,8 +40,9 @@ class Run:
 
 @dataclass(frozen=True)
 class Service:
-    """`lacks`: why it does not start at a boot. `unproven`: files that were changed since it was
-    started, so that nobody knows whether it starts with them. `run` None: systemd was not asked."""
+    """`lacks`: why it does not start at a boot; `doubts`: why it may not. `unproven`: files that
+    were changed since it was started, so that nobody knows whether it starts with them. `run` None:
+    systemd was not asked."""
 
     name: str
     unit: Unit | None
@@ -49,6 +50,7 @@ class Service:
     lacks: tuple[str, ...]
     unproven: tuple[Path, ...]
     run: Run | None
+    doubts: tuple[str, ...] = ()
 
 
 def service(
@@ -66,12 +68,20 @@ def service(
         return Service(name, None, None, (f"there is no unit {name}",), (), run)
     if unit.is_masked:
         return Service(name, unit, None, ("it is masked",), (), run)
-    lacks = [*_lacks(unit, disk), *_missing(unit, files)]
+    lacks = list(_lacks(unit, disk))
     if name not in started:
         lacks.insert(0, "nothing starts it at a boot: it is not enabled")
     commands = unit.commands("ExecStart", disk)
     unproven = () if run is None else tuple(_changed(unit, more_files, disk, run))
-    return Service(name, unit, commands[0] if commands else None, tuple(lacks), unproven, run)
+    return Service(
+        name,
+        unit,
+        commands[0] if commands else None,
+        tuple(lacks),
+        unproven,
+        run,
+        doubts=tuple(_missing(unit, files)),
+    )
 
 
 def program_lack(program: str, disk: Disk) -> str:
@@ -149,12 +159,13 @@ def _holds(what: str, path: str, disk: Disk) -> bool:
 
 
 def _missing(unit: Unit, files: UnitFiles) -> Iterator[str]:
+    """systemd 252 starts it at a boot in spite of that, and refuses to by hand."""
     for name in unit.needed():
         if not name.endswith(_MADE):
             needed = files.unit(name)
             if needed is None or needed.is_masked:
-                why = "is missing" if needed is None else "is masked"
-                yield f"{name}, without which it does not start, {why}"
+                state = "missing" if needed is None else "masked"
+                yield f"{name}, which it requires, is {state}"
 
 
 def _changed(unit: Unit, more: Collection[Path], disk: Disk, run: Run) -> list[Path]:
