@@ -24,7 +24,7 @@ YEAR: Final = 365 * 86400.0
 
 @dataclass(frozen=True)
 class ClusterBreakage:
-    """As `Breakage`; `undo`: once the node is healed."""
+    """As `Breakage`; `undo`: once the node is healed; `is_cut`: `do` cuts it off."""
 
     name: str
     do: Callable[[NodeCluster, Node, BreakingNode], object]
@@ -32,6 +32,7 @@ class ClusterBreakage:
     word: Word
     says: str
     comes_back: bool | None
+    is_cut: bool = False
 
 
 def _lead(cluster: NodeCluster, daemons: str, namespace: str, *objects: Json) -> None:
@@ -150,6 +151,7 @@ OF_CLUSTER: Final = (
         "fails",
         "it has ended, and kubelet does not start with it",
         comes_back=False,
+        is_cut=True,
     ),
     ClusterBreakage(
         "the certificate has ended",
@@ -158,5 +160,6 @@ OF_CLUSTER: Final = (
         "nothing",
         "nothing would fail",
         comes_back=True,
+        is_cut=True,
     ),
 )

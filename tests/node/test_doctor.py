@@ -51,22 +51,28 @@ def hold_to_one_another(
     """Returns what is wrong with doctor's word, or ""."""
     node = cluster.nodes[name]
     theirs = [it for it in cluster.pods().values() if it.node == name]
-    breaking = BreakingNode(node)
+    breaking, is_cut = BreakingNode(node), False
     try:
         if isinstance(breakage, Breakage):
             breakage.do(breaking)
             told = node.relay("node", "doctor")
         else:
             breakage.do(cluster, node, breaking)
+            is_cut = breakage.is_cut
             told = heard(cluster, node, breakage.word)
-        node.cut()
+        if not is_cut:
+            node.cut()
+            is_cut = True
         took = comes_back(cluster, node, theirs)
     finally:
         breaking.put_back()
         node.lose_power()
         node.power_on()
-        node.heal()
+        if is_cut:
+            node.heal()
         if isinstance(breakage, ClusterBreakage):
+            answers = ("ctr", "-n=k8s.io", "version")
+            cluster.until(lambda: node.run(*answers).status == 0, what="containerd answers")
             breakage.undo(cluster, node)
         cluster.until(lambda: is_back(cluster, node, theirs), what=f"{name} is whole again")
         cluster.until(lambda: name in cluster.ready(), what=f"{name} is Ready again")
