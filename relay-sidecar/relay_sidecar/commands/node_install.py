@@ -265,6 +265,8 @@ def uninstall(given: argparse.Namespace, root: Path) -> None:
             print("an installation that was cut short is taken back")
         if installation.recorded():
             _take_back(given, installation, services)
+        elif _is_cut_short(installation, services):
+            _end_units(given, services)
         elif installation.leftover():
             _look_again(given, installation, services)
         elif not is_recovered:
@@ -285,11 +287,6 @@ def _take_back(given: argparse.Namespace, installation: Installation, services: 
     ]
     _show(changes, installation, with_text=given.dry_run)
     notes = [f"{given.data_dir} is left: what is kept there, and the node's CA"]
-    commands = [
-        ["daemon-reload"],
-        ["restart", "--no-block", "kubelet"],
-        ["stop", "--no-block", units.RELAY, f"{units.SNAPSHOT}.path", f"{units.IPAM_GC}.timer"],
-    ]
     if not given.dry_run:
         if plugin is not None:
             notes += _free_addresses(installation, given.data_dir / cni.STATE)
@@ -297,13 +294,31 @@ def _take_back(given: argparse.Namespace, installation: Installation, services: 
             # From here on the plugin makes no reservations that nobody would end.
             installation.on_node(cni.PASSTHROUGH).touch()
         installation.uninstall(is_forced=given.force, leaves=leaves)
+        _leave(installation, leaves, left, options)
+    _end_units(given, services)
+    _print_notes([*notes, *leftovers.remedies(left, node)])
+
+
+def _is_cut_short(installation: Installation, services: Services) -> bool:
+    """Whether an uninstallation put all files back, and a relay without a unit runs on."""
+    if installation.on_node(units.FOLDER / units.RELAY).exists():
+        return False
+    try:
+        return services.show(units.RELAY, "ActiveState").get("ActiveState") == "active"
+    except (BadInput, InstallationFailed):
+        return False
+
+
+def _end_units(given: argparse.Namespace, services: Services) -> None:
+    commands = [
+        ["daemon-reload"],
+        ["restart", "--no-block", "kubelet"],
+        ["stop", "--no-block", units.RELAY, f"{units.SNAPSHOT}.path", f"{units.IPAM_GC}.timer"],
+    ]
     for command in commands if given.now else []:
         print("systemctl", *command)
         if not given.dry_run:
             services.run(*command)
-    if not given.dry_run:
-        _leave(installation, leaves, left, options)
-    _print_notes([*notes, *leftovers.remedies(left, node)])
 
 
 def _leave(

@@ -417,3 +417,20 @@ def test_one_that_is_killed_is_taken_back_by_the_next(
         assert node.active() == {KUBELET}
         assert not node.addresses()
         assert not is_changed or node.starts(KUBELET) >= kubelets
+
+
+def test_an_uninstallation_that_is_killed_is_ended_by_the_next(node: InstallableNode) -> None:
+    before = node.tree()
+    assert node.install("--now").returncode == 0
+    kubelets = node.starts(KUBELET)
+    calls = len((node.fake / "calls").read_text().splitlines())
+    # After the one that looks at kubelet: files are put back by then.
+    (node.fake / "kill-at").write_text(str(calls + 2))
+    assert node.node("uninstall", "--now").returncode != 0
+    (node.fake / "kill-at").unlink()
+    assert node.relay_runs()
+    done = node.node("uninstall", "--now")
+    assert done.returncode == 0, done.stderr
+    assert node.active() == {KUBELET}
+    assert node.starts(KUBELET) == kubelets + 1
+    assert without_ours(node) == without_ours_of(before)
