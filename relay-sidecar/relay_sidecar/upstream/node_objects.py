@@ -52,10 +52,11 @@ from relay_sidecar.core.node_needs import (
     volume_of,
 )
 from relay_sidecar.core.token_requests.token_request import JSON, PROTOBUF, TokenRequestKey
+from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import NoRoom, Streams
 
-# Seconds between two looks at what is lacking.
-ROUND: Final = 1.0
+# Seconds between two looks at what is lacking: a few ms for a node that is full of pods.
+ROUND: Final = 2.0
 # Seconds that kubelet has to ask by itself for what a pod needs.
 GRACE: Final = 8.0
 # Seconds until upstream is asked again for what it refused, or what there was no room for.
@@ -120,6 +121,8 @@ class NodeObjects:
         self._remember = remember
         self._tokens = tokens
         self._entries: dict[tuple[str, str], _PodEntry] = {}
+        # The state of the stream of pods that was looked at last.
+        self._seen: tuple[Stream, int, int] | None = None
         # Answers to TokenRequest that kubelet has not asked for.
         self._obtained: set[TokenRequestKey] = set()
         # When (monotonic) each is asked for next.
@@ -132,10 +135,11 @@ class NodeObjects:
         """Until it is cancelled."""
         while True:
             now = time.monotonic()
+            self._look_at_pods(now)
+            self._keep_used(now)
             if self._streams.is_up:
                 self._keep_open(now)
                 await self._fetch_lacking(now)
-            self._keep_used(now)
             await asyncio.sleep(ROUND)
 
     # ── what is followed ──
@@ -178,17 +182,18 @@ class NodeObjects:
         stream = next(iter(self._streams.covering(self._pods_scope)), None)
         if stream is None:
             return False
+        seen = stream, stream.version, stream.turns
+        if seen == self._seen:
+            return True
+        self._seen = seen
         found: dict[tuple[str, str], _PodEntry] = {}
         for item in stream.collection.objects.values():
-            if not self._pods_scope.matches(item):
-                continue
             known = self._entries.get(item.key)
-            if known is None:
-                found[item.key] = _PodEntry(item, pod_needs(item.raw), now)
-            else:
-                if known.item is not item:
-                    known.item, known.needs = item, pod_needs(item.raw)
+            if known is not None and known.item is item:
                 found[item.key] = known
+            elif self._pods_scope.matches(item):
+                since = now if known is None else known.since
+                found[item.key] = _PodEntry(item, pod_needs(item.raw), since)
         self._entries = found
         return True
 

@@ -244,3 +244,32 @@ def is_whole(scene: Scene) -> bool:
     wanted = {f"metadata.name={name}" for _, name in NAMED}
     # In two forms, for two audiences and, of the API server's own admission, none.
     return len(status["tokens"]) >= 4 and wanted <= named
+
+
+def test_what_a_pod_names_is_not_forgotten_though_nobody_watches_it(
+    control_plane: ControlPlane, contents: Contents, tmp_path: Path
+) -> None:
+    """Kubelet ends the watch of an immutable object once it has it."""
+    allow_nodes(control_plane)
+    for name in ("named", "other"):
+        contents.create("configmaps", name, data={"a": "b"}, immutable=True)
+    volume = {"name": "settings", "configMap": {"name": "named"}}
+    container = {"name": "main", "image": "example.com/main:1"}
+    spec = {"nodeName": NAME, "containers": [container], "volumes": [volume]}
+    contents.create("pods", "web-0", spec=spec)
+    path = contents.path("configmaps")
+    with NodePlace(control_plane, tmp_path, flags=["--retain=12s", "--idle-timeout=1s"]) as place:
+        kubelet = place.caller(place.pair)
+        for name in ("named", "other"):
+            with kubelet.watch(path, {"fieldSelector": f"metadata.name={name}"}) as watch:
+                watch.wait_told(("ADDED", name))
+
+        def kept() -> set[str]:
+            streams = place.relay.status()["streams"]
+            return {it["fieldSelector"] for it in streams if it["namespace"] == contents.namespace}
+
+        wait_for(lambda: "metadata.name=other" not in kept(), timeout=40, what="a sweep")
+        time.sleep(SAVED)
+        assert "metadata.name=named" in kept()
+        place.cut()
+        assert kubelet.get(path, by_name("named")).names == ["named"]
