@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from edge_sidecars.sedna_api.core.api_object import Json, ObjectKey
 from gm.core.engine.plan import SECRET
@@ -62,7 +62,7 @@ class _Place:
 
     @property
     def secret(self) -> str:
-        is_s3 = urlsplit(self.source.url).scheme == "s3"
+        is_s3 = _split(self.source.url).scheme == "s3"
         return self.source.credential if is_s3 or self.source.is_indirect else ""
 
 
@@ -162,9 +162,17 @@ def _places(mounted: Mounted) -> list[_Place]:
     return [_place(source, mounted) for source in mounted.sources if source.url]
 
 
+def _split(url: str) -> SplitResult:
+    """What is no URL counts as a path: LC named it, and the job's directories do not hold it."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return SplitResult("", "", url, "", "")
+
+
 def _place(source: DataSource, mounted: Mounted) -> _Place:
     is_downloaded = mounted.is_downloaded
-    parts = urlsplit(source.url)
+    parts = _split(source.url)
     if parts.scheme:
         if not is_downloaded or parts.scheme.lower() not in DOWNLOADED_SCHEMES:
             return _Place(source.url, source, is_downloaded)

@@ -149,6 +149,17 @@ def test_a_result_outside_of_the_jobs_directory_fails_the_stage(stage: str, url:
     assert "data" not in failed
 
 
+@pytest.mark.parametrize("url", ["//[", "http://[x/model.pb", "[]"])
+def test_what_lc_names_and_is_no_url_fails_the_stage(url: str) -> None:
+    cluster = begun()
+    report = ready("Train", 1)
+    report["input"]["models"] = [{"format": "pb", "url": url}]
+    cluster.report(report)
+    cluster.step()
+    assert cluster.state == ("Train", "Failed", "1")
+    assert cluster.subject["status"]["conditions"][-1]["reason"] == "ForeignPath"
+
+
 def test_an_evaluation_may_name_the_models_that_it_was_given() -> None:
     cluster = begun()
     through(cluster, "Train", 1)
