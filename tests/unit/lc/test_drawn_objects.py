@@ -44,8 +44,12 @@ SCALARS = st.one_of(
 VALUES = st.one_of(
     SCALARS, st.lists(SCALARS, max_size=2), st.dictionaries(TEXTS, SCALARS, max_size=2)
 )
-TIMER = {"timer": {"start": "01:00", "end": "24:00"}}
-TRIGGER = {"checkPeriodSeconds": 60, **TIMER, "condition": {"operator": ">", "threshold": 0}}
+TIMER: Json = {"timer": {"start": "01:00", "end": "24:00"}}
+TRIGGER: Json = {
+    "checkPeriodSeconds": 60,
+    **TIMER,
+    "condition": dict[str, object](operator=">", threshold=0),
+}
 RESULT = {"format": "pb", "url": "/srv/out/train/1/model.pb", "metrics": {"precision": [0.9]}}
 
 
@@ -112,8 +116,8 @@ def as_it_comes(tree: Json, kind: str) -> Document | None:
 
 
 @st.composite
-def broken(draw: st.DrawFn, *of: Json) -> Json:
-    tree: Json = draw(st.sampled_from(of))
+def broken(draw: st.DrawFn, *of: Json) -> Any:
+    tree: Any = draw(st.sampled_from(of))
     for _ in range(draw(st.integers(1, 2))):
         path = draw(st.sampled_from(list(places(tree))))
         tree = with_value(tree, path, draw(VALUES))
