@@ -200,11 +200,11 @@ def _check_node(
 ) -> None:
     """Raises `BadInput` for a node that this cannot work on."""
     inputs.distribution(kubeconfig)
-    if not installation.on_node(kubeconfig).exists():
+    if installation.original(kubeconfig) is None:
         why = inputs.supervisor(installation.on_node(Path("/")))
-        if why:
-            raise BadInput(f"--kubelet-kubeconfig {kubeconfig} does not exist: {why}")
-        return
+        raise BadInput(
+            f"--kubelet-kubeconfig {kubeconfig} does not exist: {why or 'name the one of kubelet'}"
+        )
     if is_dry and shutil.which("systemctl") is None:
         return
     state = services.show(KUBELET, "LoadState").get("LoadState")
