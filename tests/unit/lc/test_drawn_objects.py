@@ -68,7 +68,7 @@ def jobs() -> list[Json]:
 
 
 JOBS = jobs()
-DATASET = {"metadata": {"name": "d", "namespace": "shop"}}
+DATASET: Json = {"metadata": {"name": "d", "namespace": "shop"}}
 DATASET |= {"spec": {"url": "/srv/d.txt", "format": "txt", "nodeName": "n", "credentialName": "k"}}
 DATASET |= {"status": {"numberOfSamples": 3}}
 MODEL: Json = {"metadata": {"name": "m"}, "spec": {"url": "/srv/m.pb", "format": "pb"}}
