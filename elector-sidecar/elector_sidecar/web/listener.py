@@ -30,6 +30,7 @@ _OPTIONS = listener.ListenerOptions(
     shutdown_grace=0.1,
     # A client that left is not waited for any more: its handler would keep its place.
     ends_with_client=True,
+    guards=True,
 )
 
 CHECK_INTERVAL = 5.0

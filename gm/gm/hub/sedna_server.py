@@ -49,6 +49,7 @@ OPTIONS: Final = ListenerOptions(
     shutdown_grace=CLOSE_TIMEOUT,
     # What an LC has sent when it leaves is read to the end.
     ends_with_client=False,
+    guards=True,
 )
 # Bytes of the reason in a close frame: 125 less the code (RFC 6455, section 5.5).
 MAX_REASON: Final = 123
@@ -86,6 +87,8 @@ class SednaServer:
         node = request.headers.get(NODE_HEADER, "")
         if request.method != "GET":
             return text(405, f"{request.method} is not allowed: LCs GET a websocket")
+        if "Origin" in request.headers:
+            return text(403, "a web page opens no stream: LCs send no Origin")
         if not node:
             return text(400, f"the header {NODE_HEADER} is missing")
         turned_away = self._hub.turn_away()

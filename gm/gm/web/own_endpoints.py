@@ -80,7 +80,7 @@ def _is_local(request: web.BaseRequest) -> bool:
 
 
 MAX_CONNECTIONS = 64
-_OPTIONS = ListenerOptions(log="gm.http", backlog=64, shutdown_grace=1.0)
+_OPTIONS = ListenerOptions(log="gm.http", backlog=64, shutdown_grace=1.0, guards=True)
 
 
 def listening(address: Address, handler: Handler) -> Listener:

@@ -73,7 +73,9 @@ class TokenFile:
             self._token = self._read()
             if not self._token:
                 logger.warning("no usable token", extra=fields(file=self._path))
-        return bool(self._token) and hmac.compare_digest(told.encode(), self._token)
+        return bool(self._token) and hmac.compare_digest(
+            told.encode(errors="surrogateescape"), self._token
+        )
 
     def _stamp(self) -> tuple[int, int, int]:
         try:

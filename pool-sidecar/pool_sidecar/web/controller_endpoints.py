@@ -16,7 +16,9 @@ from pool_sidecar.controller.metrics import measure
 from pool_sidecar.controller.status import status
 
 MAX_CONNECTIONS: Final = 64
-_OPTIONS: Final = ListenerOptions(log="pool-controller.http", backlog=64, shutdown_grace=1.0)
+_OPTIONS: Final = ListenerOptions(
+    log="pool-controller.http", backlog=64, shutdown_grace=1.0, guards=True
+)
 
 
 class ControllerEndpoints:

@@ -21,7 +21,7 @@ from pool_sidecar.member.status import Document, sources, status
 MAX_CONNECTIONS: Final = 64
 # Seconds between two lines of /sources at most.
 LINE_EVERY: Final = 2.0
-_OPTIONS: Final = ListenerOptions(log="pool.http", backlog=64, shutdown_grace=0.5)
+_OPTIONS: Final = ListenerOptions(log="pool.http", backlog=64, shutdown_grace=0.5, guards=True)
 
 
 class MemberEndpoints:
@@ -42,9 +42,10 @@ class MemberEndpoints:
         return await routed(request, self.routes)
 
     async def _sources(self, request: web.BaseRequest) -> web.StreamResponse:
-        given = request.headers.get("Authorization", "")
+        told = request.headers.get("Authorization", "")
+        given = told.encode(errors="surrogateescape")
         token = self._member.token.get()
-        if not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
+        if not hmac.compare_digest(given, f"Bearer {token}".encode()):
             return text(401, "/sources needs the token of --token-file")
         if not is_asked(request, "watch") or request.method != "GET":
             return json(_line(sources(self._member)))

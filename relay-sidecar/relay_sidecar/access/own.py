@@ -42,8 +42,8 @@ class OwnAccess:
         if origins and not names_itself(request.headers):
             raise Refused(_foreign(f"the Origin {', '.join(origins)}"))
         if self._token is not None:
-            given = token_of(request) or ""
-            if not hmac.compare_digest(given.encode(), self._token.get().encode()):
+            given = (token_of(request) or "").encode(errors="surrogateescape")
+            if not hmac.compare_digest(given, self._token.get().encode()):
                 raise Refused(unauthorized())
         return _EVERYBODY
 

@@ -79,8 +79,9 @@ class PoolReads:
         return answer
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        given = bearer_token(request.headers.get(hdrs.AUTHORIZATION)) or ""
-        if not hmac.compare_digest(given.encode(), self._token.get().encode()):
+        told = bearer_token(request.headers.get(hdrs.AUTHORIZATION)) or ""
+        given = told.encode(errors="surrogateescape")
+        if not hmac.compare_digest(given, self._token.get().encode()):
             raise Refused(unauthorized())
         request[CALLER] = Caller()
         info = RequestInfo.parse(request.method, request.raw_path)

@@ -6,6 +6,7 @@ without asking first (a CORS-safelisted Content-Type). A name in Host that is no
 DNS rebinding. Clients that are no browser send none of these headers and are not affected.
 """
 
+import socket
 from collections.abc import Container
 from ipaddress import ip_address
 from typing import NamedTuple
@@ -15,6 +16,10 @@ from multidict import MultiMapping
 from edge_sidecars.runtime.web import aiohttp_web as web
 
 JSON = "application/json"
+# The methods of what is only read.
+READS = ("GET", "HEAD", "OPTIONS")
+# Health and figures, which a proxy of the pod may pass on with its client's Host.
+OPEN_PATHS = ("/livez", "/readyz", "/metrics")
 # The values of a request that the user, or a page of this very server, caused.
 _OWN_SITES = ("none", "same-origin")
 
@@ -36,6 +41,61 @@ def refuse(request: web.BaseRequest, *, hosts: Container[str] = ()) -> web.Respo
     """The same as an answer in plain text."""
     refused = refusal(request, hosts=hosts)
     return refused and web.Response(status=refused.status, text=f"{refused.message}\n")
+
+
+def guarded(request: web.BaseRequest) -> web.Response | None:
+    """Returns why a listener refuses a request of any method before a handler sees it, or None.
+
+    A header that is not UTF-8 is a 400. What changes state is refused where a web page may have
+    sent it. On loopback a read by another's domain in Host is refused too, because the page that
+    did DNS rebinding could read the answer. A name without a dot is nobody's domain; `OPEN_PATHS`
+    are for proxies that keep their client's Host. A connection to another address than loopback,
+    or to a Unix socket, may have any Host.
+    """
+    if not all(_is_utf8(text) for pair in request.headers.items() for text in pair):
+        return web.Response(status=400, text="a header is not UTF-8\n")
+    hosts = _hosts(request)
+    if request.method not in READS:
+        return refuse(request, hosts=hosts)
+    host = request.headers.get("Host", "")
+    if request.path in OPEN_PATHS or is_own_host(host, hosts) or not _is_domain(host):
+        return None
+    return web.Response(
+        status=403,
+        text=f"the Host {host!r:.80} is not this process': ask 127.0.0.1 or localhost\n",
+    )
+
+
+class _AnyHost:
+    """Where no page can come to by a name of its own."""
+
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
+def _hosts(request: web.BaseRequest) -> Container[str]:
+    transport = request.transport
+    here = None if transport is None else transport.get_extra_info("sockname")
+    if not isinstance(here, tuple):
+        return _AnyHost()
+    address = ip_address(str(here[0]).partition("%")[0])
+    return (socket.gethostname().lower(),) if address.is_loopback else _AnyHost()
+
+
+def _is_utf8(text: str) -> bool:
+    # What is not UTF-8 comes from aiohttp as lone surrogates.
+    return not any("\ud800" <= each <= "\udfff" for each in text)
+
+
+def _is_domain(host: str) -> bool:
+    """Whether a stranger may own the name. An address needs no look-up, which is what DNS
+    rebinding answers."""
+    name = _name(host.strip())
+    try:
+        ip_address(name)
+    except ValueError:
+        return "." in name
+    return False
 
 
 def check_headers(

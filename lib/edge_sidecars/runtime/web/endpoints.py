@@ -14,9 +14,8 @@ from edge_sidecars.runtime.metrics import CONTENT_TYPE, Metric, render
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web import listener_metrics
 from edge_sidecars.runtime.web.connections import Handler
+from edge_sidecars.runtime.web.cross_site import READS as READS
 
-# The methods of what is only read.
-READS = ("GET", "HEAD", "OPTIONS")
 # A method, GET or POST, and who answers.
 Route = tuple[str, Handler]
 

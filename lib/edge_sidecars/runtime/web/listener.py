@@ -33,6 +33,7 @@ from edge_sidecars.runtime.web.connections import (
     ConnectionLimit,
     Handler,
 )
+from edge_sidecars.runtime.web.cross_site import guarded
 from edge_sidecars.runtime.web.intake import MAX_HEAD, Intake
 from edge_sidecars.runtime.web.places import Places, peer_of
 
@@ -48,7 +49,9 @@ class ListenerOptions:
     `queue`. `shutdown_grace`: seconds for answers on their way
     when the listener closes. `ends_with_client`: a handler is cancelled when its client left.
     `max_head`: bytes. `write_timeout`: seconds without progress, after which a client does not
-    read. `http`: further options of aiohttp's RequestHandler.
+    read. `guards`: refuses what a web page may have sent, and headers that are not UTF-8, before
+    the handler; without it the handler does so itself. `http`: further options of aiohttp's
+    RequestHandler.
     """
 
     log: str
@@ -58,6 +61,7 @@ class ListenerOptions:
     ends_with_client: bool = True
     max_head: int = MAX_HEAD
     write_timeout: float = WRITE_TIMEOUT
+    guards: bool = False
     http: Mapping[str, float | bool] = field(default_factory=dict)
 
 
@@ -265,7 +269,8 @@ class Listener:
         if isinstance(connection, Connection):
             connection.begins()
         try:
-            return await self._handler(request)
+            refused = guarded(request) if self._options.guards else None
+            return await self._handler(request) if refused is None else refused
         except ConnectionResetError:
             if request.transport is not None and not request.transport.is_closing():
                 raise
