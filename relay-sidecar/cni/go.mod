@@ -4,7 +4,7 @@ go 1.26.0
 
 require (
 	github.com/containernetworking/cni v1.3.1
-	golang.org/x/sys v0.23.0
+	golang.org/x/sys v0.50.0
 )
 
 require (

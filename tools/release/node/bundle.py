@@ -94,7 +94,8 @@ def _fetch(target: Target, lock: Path, wheels: Path) -> None:
     only = ["--only-binary=:all:", f"--python-version={target.python}", *platforms]
     to = ["--dest", str(wheels)]
     _run("pip", "download", *only, *to, "--no-deps", "--require-hashes", "-r", str(lock))
-    _run("pip", "download", "--no-deps", *to, "pip")
+    pinned = str(lock.parent / "pip.txt")
+    _run("pip", "download", "--no-deps", *to, "--require-hashes", "-r", pinned)
 
 
 def _build_plugin(target: Target, checkout: Path, output: Path) -> None:
