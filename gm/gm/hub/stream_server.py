@@ -23,6 +23,7 @@ from grpc_health.v1.health_pb2 import DESCRIPTOR, HealthCheckRequest, HealthChec
 
 from edge_sidecars.runtime.cli.values import describe_failure
 from edge_sidecars.runtime.log import fields, logger, sparing
+from edge_sidecars.runtime.web.listener import connection_limit
 from edge_sidecars.sedna_api.core.messages import Hello, Put, ToNode
 from edge_sidecars.sedna_api.core.report import Report
 from edge_sidecars.sedna_api.stream_codec import (
@@ -46,6 +47,9 @@ MAX_FROM_NODE: Final = 128 * 1024
 HELLO_TIMEOUT: Final = 10.0
 # Connections beside those of LCs: kubelet's probes and load balancers ask for health.
 PROBES: Final = 16
+# Kept for the API, the other listeners and the runtime itself: a flood of connections here must
+# not be an outage there.
+RESERVED_DESCRIPTORS: Final = 256
 # Seconds for the Drain of a stream that ends.
 FAREWELL: Final = 0.5
 # Seconds for what is left of streams when the server stops.
@@ -63,6 +67,8 @@ OPTIONS: Final = (
     ("grpc.max_concurrent_streams", 8),
     # A connection that does not even get to HTTP/2, as HTTP/1 has for its head.
     ("grpc.server_handshake_timeout_ms", 10_000),
+    # A connection without a stream: an LC has one all the time, a probe comes again.
+    ("grpc.max_connection_idle_ms", 60_000),
     # Two GMs on one port are a mistake, not half of the LCs each.
     ("grpc.so_reuseport", 0),
 )
@@ -101,7 +107,9 @@ class StreamServer:
         self._trust_any_lc = trust_any_lc
         options: tuple[tuple[str, int], ...] = OPTIONS
         if hub.max_lcs is not None:
-            most = hub.max_lcs + PROBES
+            most = connection_limit(
+                1, most=hub.max_lcs + PROBES, least=PROBES, reserved=RESERVED_DESCRIPTORS
+            )
             options = (*OPTIONS, ("grpc.max_allowed_incoming_connections", most))
         self._server = grpc.aio.server(options=options)
         method: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(
