@@ -3,6 +3,7 @@
 import os
 import re
 from pathlib import Path
+from subprocess import run
 from typing import Any
 
 import pytest
@@ -201,6 +202,30 @@ def test_gms_stream_takes_only_lcs_with_a_token_of_their_account_for_gm() -> Non
             each["mountPath"] for it in containers(lcs) for each in it.get("volumeMounts", ())
         }
         assert {os.path.dirname(lc_env[it]) for it in ("LC_SERVER_CA", "LC_GM_TOKEN_FILE")} < mounts
+
+
+def test_the_certificate_of_the_manual_is_for_where_lcs_find_gm(tmp_path: Path) -> None:
+    text = block("docs/manifests.md", "The certificate of GM", "sh")
+    making, *storing = text.strip().split("kubectl ")
+    run(["bash", "-ec", making], cwd=tmp_path, check=True, capture_output=True)
+    shown = run(
+        ["openssl", "x509", "-in", "gm.crt", "-noout", "-ext", "subjectAltName"],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    addresses = {
+        address.partition(":")[0]
+        for name in OVERLAYS
+        if (address := named(overlay(name), "ConfigMap", "ha-mode")["data"].get("gm-address"))
+    }
+    assert addresses
+    assert all(address in shown for address in addresses)
+    assert [it.split()[2:5] for it in storing] == [
+        ["create", "secret", "tls"],
+        ["create", "configmap", "gm-ca"],
+    ]
 
 
 def _environ(workload: Json, container: str) -> Json:

@@ -18,6 +18,7 @@ MANIFESTS = (
 # Under which headings commands stand to be typed (```sh), and the test that types them. What needs
 # root on a node, a cluster with nodes or a registry is ```console.
 TYPED = {
+    ("docs/manifests.md", "The certificate of GM"): "tests/unit/manifests/test_overlays.py",
     (
         "docs/elector.md",
         "Add the elector to a pod",

@@ -28,6 +28,7 @@ COMMANDS = re.compile(r"((_command|check|__main__|commands/\w+)\.py|cni/command\
 FOREIGN = {
     *("--container", "--namespace", "--server-side", "--force-conflicts", "--replicas", "--for"),
     *("--selector", "--all-namespaces", "--cascade", "--timeout", "--field-selector"),
+    *("--cert", "--key", "--from-file"),
     *("--create", "--extract", "--file", "--fail", "--config-test", "--patch-file"),
     # Of kubelet.
     "--bootstrap-kubeconfig",
