@@ -149,13 +149,11 @@ class PeerClient:
             if self._asking is None:
                 self._waited, self._was_kept = 0, self._kept is not None
                 self._asking = asyncio.ensure_future(self._state())
-            is_late = self._waited > 0
-            try:
-                await asyncio.wait({self._asking})
-                found = self._asking.result()
-            finally:
-                if self._asking is not None and self._asking.done():
-                    self._asking = None
+            is_late, asking = self._waited > 0, self._asking
+            await asyncio.wait({asking})
+            if self._asking is asking:
+                self._asking = None
+            found = asking.result()
             if not is_late:
                 return found
 

@@ -125,3 +125,23 @@ def test_a_connection_that_is_lost_before_it_is_used_is_an_oserror() -> None:
         server.close()
 
     asyncio.run(run())
+
+
+def test_a_peer_that_leaves_while_it_is_asked_ends_that_round_and_nothing_else(
+    own: Certificate, peers: Certificate
+) -> None:
+    """The directory closes its client; the round's task is cancelled some moments later."""
+
+    async def run() -> None:
+        neighbour = Neighbour()
+        async with dialled(neighbour, own, peers) as client:
+            assert await client.state() == STATE
+            neighbour.may_answer.clear()
+            neighbour.asked.clear()
+            under_way = asyncio.create_task(client.state())
+            await neighbour.asked.wait()
+            client.close()
+            await asyncio.wait({under_way})
+            assert under_way.cancelled() or isinstance(under_way.exception(), NoAnswer)
+
+    asyncio.run(run())
