@@ -93,7 +93,11 @@ async def _serve(config: MemberConfig, selector: GapSelector) -> None:
     install_signal_handlers(loop, stopping.set, logger=logger)
     path = config.node_kubeconfig
     credentials = Kubeconfig(
-        path, server=config.server, flag="--node-kubeconfig", proxies=config.proxies
+        path,
+        server=config.server,
+        flag="--node-kubeconfig",
+        proxies=config.proxies,
+        verified_because="a neighbour that lends its link could read and answer what is sent",
     )
     own = own_certificate(config.data_dir, config.node)
     _check_files(config)

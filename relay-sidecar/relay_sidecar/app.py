@@ -164,7 +164,13 @@ def _credentials(config: Config) -> Credentials:
         from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
 
         credentials = Kubeconfig(
-            config.kubeconfig, server=config.server, context=config.context, proxies=config.proxies
+            config.kubeconfig,
+            server=config.server,
+            context=config.context,
+            proxies=config.proxies,
+            verified_because=""
+            if config.pool is None
+            else "with --pool, a neighbour that lends its link could read and answer what is sent",
         )
         config.check_upstream(credentials.server)
         return credentials

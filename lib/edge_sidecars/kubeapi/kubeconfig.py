@@ -53,7 +53,8 @@ class Kubeconfig:
     """A context of a kubeconfig, or of several with a colon between; default: the current one.
 
     Raises `UnusableCredentials` naming the file, and the flag from which it came; `BadInput` for
-    `proxies` that cannot be used. Its proxy-url wins over them.
+    `proxies` that cannot be used. Its proxy-url wins over them. `verified_because`: why a cluster
+    with insecure-skip-tls-verify cannot be used, "" where it can.
     """
 
     def __init__(
@@ -64,7 +65,9 @@ class Kubeconfig:
         context: str | None = None,
         flag: str = "--kubeconfig",
         proxies: ProxyVariables = NO_PROXIES,
+        verified_because: str = "",
     ) -> None:
+        self._verified_because = verified_because
         self._paths = kubeconfig_paths(path)
         self._name = context
         self._fixed_server: str | None = None
@@ -144,6 +147,11 @@ class Kubeconfig:
     def _read(self) -> _User:
         """Raises OSError or ValueError."""
         context = read_context(self._paths, self._name)
+        if context.is_insecure and self._verified_because:
+            raise ValueError(
+                f"insecure-skip-tls-verify of {context.server}: {self._verified_because}; give its "
+                "certificate-authority instead"
+            )
         if self._fixed_server not in (None, context.server):
             raise ValueError(f"{self.server} became another server: restart to go there")
         sources = [context.authorities, *(context.pair or ())]

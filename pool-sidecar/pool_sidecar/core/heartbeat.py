@@ -89,6 +89,10 @@ class Heartbeat:
         self._refusals = self._refusals + 1 if is_refused else 0
         self._due = min(self._due, now + (delay if is_refused else RETRY))
 
+    def lender_changed(self, now: float) -> None:
+        """What failed over the one before is tried over this one at once."""
+        self._due = min(self._due, now)
+
     def renewal(
         self, lease: LeaseSeen, *, wall: int, now: float, healthy_at: float | None
     ) -> int | None:

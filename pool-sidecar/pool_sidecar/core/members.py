@@ -2,7 +2,8 @@
 
 Guarantees: a directory has at most `MAX_MEMBERS` members, the node's own among them, and is the
 same on every node that has the same PoolMembers. A certificate has its node's name in it, so that
-no member passes for another one, or takes its certificate from it, by publishing that.
+no member passes for another one, or takes its certificate from it, by publishing that; one that
+names two nodes is none.
 """
 
 import base64
@@ -16,6 +17,10 @@ from pool_sidecar.core.pool_member import MAX_MEMBERS, PoolMember
 
 _BEGIN: Final = "-----BEGIN CERTIFICATE-----"
 _END: Final = "-----END CERTIFICATE-----"
+# DER of id-at-commonName (RFC 5280, A.1), and how often a self-signed certificate has it: once in
+# its subject and once in its issuer.
+_COMMON_NAME: Final = b"\x06\x03\x55\x04\x03"
+_NAMES: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +104,8 @@ def to_der(pem: str) -> bytes:
 def _certificates(member: PoolMember) -> tuple[bytes, ...]:
     name = common_name(member.name).encode()
     found = (_der_of(pem) for pem in member.status.certificates)
-    return tuple(dict.fromkeys(der for der in found if name in der))
+    own = (der for der in found if name in der and der.count(_COMMON_NAME) <= _NAMES)
+    return tuple(dict.fromkeys(own))
 
 
 def _der_of(pem: str) -> bytes:

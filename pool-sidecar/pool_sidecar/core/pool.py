@@ -11,6 +11,7 @@ no agreement.
 """
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import Final
@@ -31,7 +32,8 @@ LEAD_MARGIN: Final = 2.0
 SHUN: Final = 30.0
 # Seconds for which a peer's offer to lend counts: two rounds (pool.md 2).
 LENDER_VALID: Final = 4.0
-# Looks in a row that fail over one lender (pool.md 7).
+# Looks in a row that fail over one lender where there is no other one (pool.md 7). Where there is,
+# one is enough: the second one would cost the node its Lease's 20 s (N1).
 MAX_FAILURES: Final = 2
 
 
@@ -93,6 +95,7 @@ class Borrowing:
         self._lender = ""
         self._failures = 0
         self._shunned: dict[str, float] = {}
+        self._peers: tuple[str, ...] = ()
 
     def link(self, now: float) -> Link:
         if self._own.is_up(now) and not self._lender:
@@ -107,12 +110,13 @@ class Borrowing:
 
     def advance(self, peers: Iterable[str], now: float) -> None:
         """Keeps the lender, takes the next one, or goes back to the own link."""
+        self._peers = tuple(peers)
         self._shunned = {name: until for name, until in self._shunned.items() if now < until}
         up_for = self._own.up_for(now)
         if up_for >= BACK_AFTER or (self._own.is_up(now) and not self._lender):
             self._take("")
         elif not (self._lender and self._is_usable(self._lender, now)):
-            self._take("" if self._own.is_up(now) else self._next(peers, now))
+            self._take("" if self._own.is_up(now) else self._next(self._peers, now))
 
     def refused(self, lender: str, now: float) -> None:
         """It answered 429 or 503, or did not answer."""
@@ -127,6 +131,20 @@ class Borrowing:
         self._failures = 0 if is_answered else self._failures + 1
         if self._failures >= MAX_FAILURES:
             self.refused(lender, now)
+
+    def was_silent(self, lender: str, now: float) -> None:
+        """A look at the Lease over that lender had no answer at all."""
+        if lender == self._lender and self._has_another(now):
+            self.refused(lender, now)
+        else:
+            self.looked(lender, is_answered=False, now=now)
+
+    def _has_another(self, now: float) -> bool:
+        """Whether a lender that has not failed lately would take its place."""
+        others = (it for it in self._peers if it != self._lender)
+        return any(
+            self._is_usable(it, now) and now >= self._shunned.get(it, -math.inf) for it in others
+        )
 
     def _next(self, peers: Iterable[str], now: float) -> str:
         usable = [name for name in peers if self._is_usable(name, now)]
@@ -213,9 +231,8 @@ class Pool:
 
     def serves(self, now: float) -> bool:
         """Whether peers may read the pool-scoped streams of this node's relay: it shows what is
-        live, and while nobody lends a link, what it knew."""
-        is_pending = self.link(now) is Link.NONE
-        return self.streams.are_shown(now) or (is_pending and bool(self.streams.shared(now)))
+        live, and nothing of what it knew."""
+        return self.streams.are_shown(now)
 
     def live(self, name: str, now: float) -> dict[str, int]:
         """Cursors of a peer's streams that are live, by its own word."""

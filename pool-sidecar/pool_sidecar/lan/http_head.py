@@ -4,6 +4,7 @@ Guarantee: a head is bounded in bytes and seconds.
 """
 
 import asyncio
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -11,6 +12,7 @@ from typing import Final
 
 # Bytes; ours have some 200.
 MAX_HEAD: Final = 8192
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 class BadHead(Exception):
@@ -36,6 +38,9 @@ async def read_head(reader: asyncio.StreamReader) -> Head | None:
     except asyncio.LimitOverrunError as error:
         raise BadHead(f"over {MAX_HEAD} bytes") from error
     line, *rest = raw[:-4].decode("latin-1").split("\r\n")
+    # RFC 9112, 2.2: a bare CR or LF is a line's end to some and not to others.
+    if any(_CONTROL.search(it) for it in (line, *rest)):
+        raise BadHead("it has a control character")
     words = line.split(" ", 2)
     if len(words) != 3 or not all(words):
         raise BadHead("its first line is none of HTTP")

@@ -32,7 +32,7 @@ from pool_sidecar.core.budget import Budget, Limits, Rate
 from pool_sidecar.core.members import Directory, Peer
 from pool_sidecar.core.tickets import Tickets
 from pool_sidecar.lan.certificate import Certificate
-from pool_sidecar.lan.cloud_dial import NoTunnel, dial
+from pool_sidecar.lan.cloud_dial import NoTunnel, dial, receive_buffer
 from pool_sidecar.lan.http_head import MAX_HEAD, BadHead, Head, answer, read_head, refusal
 from pool_sidecar.lan.relay_reader import RELAY, RelayRead
 from pool_sidecar.lan.tls import listener_context
@@ -388,7 +388,8 @@ class LanListener:
     async def _lend(self, stream: Stream, name: str) -> None:
         try:
             async with asyncio.timeout(DIAL):
-                cloud = await dial(self._server, self._proxy())
+                receive = receive_buffer(self._limits.rate)
+                cloud = await dial(self._server, self._proxy(), receive=receive)
         except (OSError, TimeoutError) as error:
             why = "the API server is out of reach"
             if isinstance(error, NoTunnel) and sparing.allows("proxy"):

@@ -64,8 +64,13 @@ async def _look(member: Member, cloud: Cloud) -> None:
         return
     now = boottime()
     member.heartbeat.failed(now, is_refused=is_answered)
-    member.pool.borrowing.looked(lender, is_answered=is_answered, now=now)
+    if is_answered:
+        member.pool.borrowing.looked(lender, is_answered=True, now=now)
+    else:
+        member.pool.borrowing.was_silent(lender, now)
     member.advance(now)
+    if not is_answered and member.pool.via(now) not in ("", lender):
+        member.heartbeat.lender_changed(now)
 
 
 def _log(error: Exception) -> None:

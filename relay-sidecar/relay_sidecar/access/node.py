@@ -173,6 +173,11 @@ def own_name(credentials: ClientCertificate, authorities: Path) -> str:
             f"{named} is not of --client-ca-file {authorities}: {describe_failure(error)}; name "
             "the authority that signed it"
         ) from error
+    if certificate is not None and certificate.is_ambiguous:
+        raise BadInput(
+            f"{named} has several common names, {certificate.common_name}: name kubelet's "
+            "certificate, which has one"
+        )
     if certificate is None or NODES not in certificate.organizations:
         whose = "nobody" if certificate is None else certificate.common_name
         raise BadInput(f"{named} is of {whose}, no node: name kubelet's certificate")

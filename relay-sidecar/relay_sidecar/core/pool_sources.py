@@ -129,18 +129,6 @@ class PoolSources:
         known = (self._line.hub, *(it for it in former if it != self._line.hub))
         return [it for it in known if self._is_hub(it, resource, now)]
 
-    def ahead(self, resource: str, version: int, now: float) -> list[str]:
-        """The peers whose relays know that resource beyond `version`, the furthest first."""
-        if not self._is_valid(now):
-            return []
-        cursors = {it: peer.cursors.get(resource, 0) for it, peer in self._line.peers.items()}
-        found = [
-            it
-            for it, cursor in cursors.items()
-            if cursor > version and now >= self._shunned.get(it, -math.inf)
-        ]
-        return sorted(found, key=lambda it: (-cursors[it], it))
-
     def window(self, node: str, resource: str) -> int:
         """The oldest version from which a watch of that peer's stream may begin, by its word."""
         peer = self._line.peers.get(node)

@@ -2,7 +2,6 @@
 
 from typing import Protocol
 
-from edge_sidecars.apimachinery.objects import Page
 from edge_sidecars.apimachinery.resources import ResourceName
 from relay_sidecar.core.stream.commands import ListEvidence
 from relay_sidecar.streams.stream import Stream
@@ -21,10 +20,6 @@ class ReflectorControl(Protocol):
 
     def confirm(self, stream: Stream) -> None: ...
     def compare(self, stream: Stream, listed: ListEvidence) -> None: ...
-    async def adopt(self, stream: Stream, page: Page, *, confirmed_at: float) -> bool:
-        """Whether a list that a peer had at that wall time took the place of what is here."""
-        ...
-
     def relist(self, stream: Stream, *, is_paced: bool = False) -> None: ...
     def stands_at(self, resource: ResourceName, version: int) -> None: ...
 
@@ -81,9 +76,6 @@ class NoReflectors:
 
     def compare(self, stream: Stream, listed: ListEvidence) -> None:
         """No list comes from elsewhere."""
-
-    async def adopt(self, stream: Stream, page: Page, *, confirmed_at: float) -> bool:
-        return False
 
     def relist(self, stream: Stream, *, is_paced: bool = False) -> None:
         """There is nothing else."""

@@ -3,8 +3,7 @@
 Guarantees: only who brings the token of the pool-sidecar is answered; only GET, LIST and WATCH of
 what --pool-resource names; only from streams that the API server itself feeds and that are live, so
 that no hub is fed by a hub, and nothing is asked of upstream for a peer. A watch ends when this is
-no longer so. Where it is not so, the answer is 503 with Retry-After, but for a LIST of any version
-(resourceVersion=0) while upstream is out of reach: that is what is known, with its age.
+no longer so. Where it is not so, the answer is 503 with Retry-After.
 """
 
 import asyncio
@@ -93,9 +92,7 @@ class PoolReads:
             return await self._reads.get(read)
         options = ListOptions.parse(info.query)
         scope = ListScope(info.resource, info.namespace, options.labels, options.fields)
-        is_any = info.verb == "list" and options.resource_version == 0
-        if not (is_any and self._is_known_offline(scope)):
-            await self._wait_fed(scope)
+        await self._wait_fed(scope)
         if info.verb == "list":
             # A page would be one of a list that upstream is asked for.
             whole = replace(options, limit=0, continue_token="")
@@ -129,13 +126,6 @@ class PoolReads:
             self._streams.is_started(stream) and stream.scope.covers(scope)
             for stream in self._streams.of(scope.resource)
             if any(is_declared(it, stream) for it in self._declared)
-        )
-
-    def _is_known_offline(self, scope: ListScope) -> bool:
-        return not self._streams.is_up and any(
-            is_declared(it, stream)
-            for stream in self._streams.covering(scope)
-            for it in self._declared
         )
 
     def _is_fed(self, scope: ListScope) -> bool:

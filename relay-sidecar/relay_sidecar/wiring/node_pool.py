@@ -22,7 +22,6 @@ from relay_sidecar.pool.feeds import Feeds
 from relay_sidecar.pool.follower import follow
 from relay_sidecar.pool.hub_reads import HubReads
 from relay_sidecar.pool.own_rights import OwnRights
-from relay_sidecar.pool.peer_states import PeerStates
 from relay_sidecar.pool.spot_check import SpotCheck
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.telemetry.metrics import RelayCounters
@@ -46,20 +45,12 @@ class SharedSources:
         probe: LinkProbe,
         rights: OwnRights,
     ) -> None:
-        self._declared = declared
         self._sources = sources
         self._cloud = cloud
-        self._hubs = hubs
-        self._link = probe.link
-        self._rights = rights
         self.feeds = Feeds(declared, sources, cloud, hubs, probe, rights.may_read)
 
     def start(self, streams: Streams, spawn: Spawn, *, is_own_link_up: Callable[[], bool]) -> None:
-        peers = PeerStates(
-            self._declared, self._sources, self._hubs, streams, self._link, self._rights
-        )
         check = SpotCheck(streams, self._sources, self._cloud, is_own_link_up=is_own_link_up)
-        spawn(peers.run())
         spawn(check.run())
 
 

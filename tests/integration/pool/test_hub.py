@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from relay_sidecar.core.pool_sources import FORMER
 from tests.integration.pool.hall import until
 from tests.integration.pool.hub_hall import (
     PATHS,
@@ -53,6 +54,10 @@ def test_n4_while_a_hub_leads_each_resource_is_watched_once_for_the_whole_pool(s
             assert site.questions(it, since=began) == []
         readers.assert_in_order(*site.sharers.values())
         assert_shown_to_peers_alone(hub, third)
+
+
+# Seconds for two rounds of members among each other.
+ROUNDS = 4.0
 
 
 def assert_shown_to_peers_alone(hub: Sharer, follower: Sharer) -> None:
@@ -128,12 +133,17 @@ def test_n5_when_the_hub_leaves_in_order_its_followers_go_on_without_the_api_ser
         assert hub.candidate is not None
         hub.candidate.terminate()
         successor = site.wait_hub(but=hub.name)
+        took = time.time() - left
         site.wait_fed(successor)
         readers.all_see_news(*site.sharers.values())
         readers.assert_in_order(*site.sharers.values())
         assert_never_listed_again(site, *site.sharers.values(), since=left)
         for it in (third, hub):
-            assert site.requests(it, since=left) == [], it.sources()
+            asked = site.requests(it, since=left)
+            # On a busy machine the election may outlast what a hub of before is followed for: then
+            # each stream is watched at the API server meanwhile, once.
+            limit = 0 if took < FORMER - ROUNDS / 2 else len(PATHS)
+            assert len(asked) <= limit, (took, it.sources(), verbs(asked))
 
 
 def test_n5_when_the_hub_is_cut_off_nobody_goes_backwards_and_it_is_fed_by_the_next_one(
@@ -174,8 +184,10 @@ def test_n5_a_follower_whose_link_is_cut_stays_live_on_the_hub(site: Site) -> No
         assert site.requests(third, since=cut) == []
 
 
-def test_pending_a_node_that_was_off_takes_what_its_peers_know(site: Site) -> None:
-    """All links are cut: nobody leads, and nobody reaches the API server."""
+def test_pending_a_node_takes_nothing_from_peers_and_answers_from_its_own_journal(
+    site: Site,
+) -> None:
+    """All links are cut: nobody leads. One that may lead could otherwise empty all Services."""
     with Readers(list(site.sharers.values())) as readers:
         hub, followers = fed(site, readers)
         third = next(it for it in followers if it.candidate is None)
@@ -195,27 +207,22 @@ def test_pending_a_node_that_was_off_takes_what_its_peers_know(site: Site) -> No
     members = [it.node.member for it in site.sharers.values()]
     until(lambda: all(it.status()["role"] == "Pending" for it in members), what="all are cut off")
     cut = time.time()
-    # Peers have what was known, where they say that any version will do, and nothing else.
     services, anything = PATHS[SERVICES], "?resourceVersion=0"
-    assert _asked(hub, f"{services}{anything}").status == 200
-    assert _asked(hub, services).status == 503
-    assert _asked(hub, f"{services}{anything}&watch=true").status == 503
-    assert _asked(hub, f"/api/v1/secrets{anything}").status == 503
+    for refused in (services, f"{services}{anything}", f"{services}{anything}&watch=true"):
+        assert _asked(hub, refused).status == 503
     third.node.relay.start()
-    until(lambda: all(missed in _names(third, it) for it in PATHS.values()), what="it is known")
+    until(lambda: all(_names(third, it) for it in PATHS.values()), what="its journal is read")
+    time.sleep(ROUNDS)
     for path in PATHS.values():
-        reply = third.caller.get(path, {"resourceVersion": "0"})
-        assert int(reply.headers["Age"]) >= 0, "it is not of now"
-        # What a peer knew is what it tells: at one version the same.
-        known = hub.caller.get(path, {"resourceVersion": "0"})
-        assert reply.json()["items"] == known.json()["items"]
-    assert "a peer knew more" in third.node.relay.log_text()
+        assert missed not in _names(third, path), "only a peer can have said so"
+        assert int(third.caller.get(path, {"resourceVersion": "0"}).headers["Age"]) >= 0
     with Readers([third]) as readers:
         for it in site.sharers.values():
             it.node.link.heal()
         until(lambda: third.node.member.status()["ownLink"], what="it is back")
         readers.all_see_news(third)
         readers.assert_in_order(third)
+    assert all(missed in _names(third, it) for it in PATHS.values())
     assert_never_listed_again(site, third, since=cut)
 
 

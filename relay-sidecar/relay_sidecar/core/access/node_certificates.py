@@ -21,24 +21,29 @@ MAX_ACCEPTED: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class CallerCertificate:
-    """Times in seconds of the wall clock; `fingerprint`: SHA-256 of its DER."""
+    """Times in seconds of the wall clock; `fingerprint`: SHA-256 of its DER. `is_ambiguous`: it has
+    several common names, of which the API server takes the last one (crypto/x509/pkix) and others
+    the first; `common_name` has all of them then."""
 
     common_name: str
     organizations: frozenset[str]
     not_before: float
     not_after: float
     fingerprint: bytes
+    is_ambiguous: bool = False
 
     @classmethod
     def of(cls, decoded: Mapping[str, Any], fingerprint: bytes) -> "CallerCertificate":
         """`decoded`: as `ssl.SSLObject.getpeercert` has it."""
         names = [pair for part in decoded.get("subject", ()) for pair in part]
+        common = [value for name, value in names if name == "commonName"]
         return cls(
-            next((value for name, value in names if name == "commonName"), ""),
+            " and ".join(common),
             frozenset(value for name, value in names if name == "organizationName"),
             ssl.cert_time_to_seconds(decoded["notBefore"]),
             ssl.cert_time_to_seconds(decoded["notAfter"]),
             fingerprint,
+            len(common) > 1,
         )
 
 
@@ -63,7 +68,8 @@ class NodeCertificates:
         """None: it acts with the relay's rights. `now`: wall clock, which may be wrong while
         upstream is out of reach; so a certificate that upstream took is good then, whatever its
         times say."""
-        if certificate.common_name != self.own or NODES not in certificate.organizations:
+        is_own = certificate.common_name == self.own and not certificate.is_ambiguous
+        if not is_own or NODES not in certificate.organizations:
             whose = certificate.common_name or "nobody"
             why = f"the client certificate is of {whose}, and this relay acts for {self.own}"
             return forbidden("", why=why)

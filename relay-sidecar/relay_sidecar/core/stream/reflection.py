@@ -313,15 +313,6 @@ class Reflection:
         if self._flight is _Flight.WATCHING and not self._close_reason:
             self._close_reason = "another way to upstream"
 
-    def adopt(self, version: int) -> bool:
-        """A list from elsewhere takes the place of what is cached: the next watch begins there.
-        False where it may not, since something is asked of upstream already."""
-        if self._flight is not _Flight.NONE:
-            return False
-        self._list.clear()
-        self.version = version
-        return True
-
     def relist(self, now: float, *, is_paced: bool = False) -> None:
         """What is cached is doubtful: begin again; at once (the schema changed), or where it may
         repeat (upstream went back, as a client's list showed), later each time."""

@@ -14,8 +14,7 @@ from contextlib import aclosing
 from http import HTTPStatus
 from typing import Final
 
-from edge_sidecars.apimachinery.objects import Event, Malformed, Page, read_event
-from edge_sidecars.apimachinery.store import fingerprint_of
+from edge_sidecars.apimachinery.objects import Event, Malformed, read_event
 from edge_sidecars.apimachinery.watch_events import EventType, Failure
 from edge_sidecars.kubeapi import ApiError, Unreachable
 from edge_sidecars.runtime.clock import boottime
@@ -150,29 +149,6 @@ class Reflector:
     def compare(self, listed: ListEvidence) -> None:
         """What upstream held, beside the watch."""
         self._confirmer.compare(listed)
-
-    async def adopt(self, page: Page, *, confirmed_at: float) -> bool:
-        """See `Reflectors`."""
-        stream = self._stream
-        more = len(page.items) - len(stream.collection.objects)
-        if page.version <= stream.version or not self._owner.has_room(more):
-            return False
-        if fingerprint_of(page.items) == stream.collection.fingerprint:
-            # Watchers need not begin anew for that.
-            stream.was_equal(page.version)
-            stream.known(known_at=-math.inf, confirmed_at=confirmed_at)
-            self._steps.persist_equal()
-            stream.nudge()
-            return True
-        if not self.reflection.adopt(page.version):
-            return False
-        await self._steps.begin(
-            self._steps.replace(
-                page, lists=stream.lists, known_at=-math.inf, confirmed_at=confirmed_at
-            )
-        )
-        await self._steps.settled()
-        return True
 
     def stopped(self) -> None:
         """It is about to be cancelled."""

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from edge_sidecars.apimachinery.objects import Page
 from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.watch_events import Failure
 from edge_sidecars.runtime.clock import boottime
@@ -104,12 +103,6 @@ class Reflectors:
         running = self._running.get(stream)
         if running is not None:
             running[0].compare(listed)
-
-    async def adopt(self, stream: Stream, page: Page, *, confirmed_at: float) -> bool:
-        """A whole list that a peer had at that wall time takes the place of what is here, if it is
-        newer and nothing is asked of upstream. Whether it did."""
-        running = self._running.get(stream)
-        return running is not None and await running[0].adopt(page, confirmed_at=confirmed_at)
 
     def doubt(self) -> None:
         """The process stood still: nobody knows what has come meanwhile."""

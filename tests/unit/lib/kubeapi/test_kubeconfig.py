@@ -140,6 +140,14 @@ def test_a_server_may_be_believed_unseen(tmp_path: Path) -> None:
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_NONE, False)
 
 
+def test_where_others_pass_the_bytes_on_no_server_is_believed_unseen(tmp_path: Path) -> None:
+    """At the start, and when the file changes."""
+    content = config(cluster={"insecure-skip-tls-verify": True})
+    path = written(tmp_path / "config", content)
+    with pytest.raises(UnusableCredentials, match=r"insecure-skip-tls-verify of .*: it is lent"):
+        Kubeconfig(path, verified_because="it is lent")
+
+
 @pytest.mark.parametrize(
     ("cluster", "user", "told"),
     [

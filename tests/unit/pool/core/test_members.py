@@ -46,6 +46,17 @@ def test_who_publishes_the_certificate_of_another_one_neither_is_it_nor_takes_it
     assert it.peers["n2"].certificates == ()
 
 
+def test_a_certificate_that_names_two_nodes_is_nobody_s() -> None:
+    oid = b"\x06\x03\x55\x04\x03"
+    names = [oid + common_name(it).encode() for it in ("n2", "n3")]
+    for count, expected in ((1, 1), (2, 0)):
+        der = b"".join(names[:count] * 2)  # Subject and issuer.
+        body = base64.b64encode(der).decode()
+        text = f"-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n"
+        it = Directory.of("n1", [member("n1"), member("n2", certificate=text)])
+        assert len(it.peers["n2"].certificates) == expected
+
+
 def test_there_are_64_members_at_most_and_the_same_ones_for_all() -> None:
     names = [f"n{number:03}" for number in range(MAX_MEMBERS + 1)]
     members = [member(it) for it in names]

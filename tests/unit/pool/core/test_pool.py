@@ -128,6 +128,21 @@ def test_a_lender_that_refuses_or_fails_twice_is_left_for_another_one() -> None:
     assert SHUN > 0
 
 
+def test_n1_a_lender_that_is_silent_is_left_at_once_where_there_is_another_one() -> None:
+    it = pool("n1", "n2")
+    offer(it, "n1", 1.0)
+    offer(it, "n2", 1.0)
+    first = it.via(1.0)
+    it.borrowing.was_silent(first, 1.0)
+    it.advance(1.0)
+    second = it.via(1.0)
+    assert second not in ("", first)
+    # The other one has failed lately: it is given a second look.
+    it.borrowing.was_silent(second, 2.0)
+    it.advance(2.0)
+    assert it.via(2.0) == second
+
+
 def test_a_leader_may_lead_has_a_claim_and_a_link_that_was_up_for_long_enough() -> None:
     it = pool()
     up(it, 0.0, BACK_AFTER)

@@ -16,6 +16,8 @@ from pool_sidecar.core.members import Directory, Peer, to_der
 from pool_sidecar.core.pool_member import Link
 from pool_sidecar.lan.certificate import Certificate, own_certificate
 from pool_sidecar.lan.client import PeerClient, Refused
+from pool_sidecar.lan.cloud_dial import receive_buffer
+from pool_sidecar.lan.http_head import MAX_HEAD, BadHead, read_head
 from pool_sidecar.lan.listener import (
     BACKLOG,
     HANDSHAKES,
@@ -373,3 +375,59 @@ def test_one_peer_holds_no_more_reads_than_there_may_be(lender: Lender) -> None:
             stream.reset()
 
     while_listening(lender, run)
+
+
+def test_what_is_taken_from_the_api_server_is_held_to_the_rate_from_the_first_window_on(
+    lender: Lender,
+) -> None:
+    limits = Limits(rate=16 * 1024, burst=64 * 1024, connections=16, all_connections=16)
+    count, seconds = 8, 2.0
+    sent, pouring, ended = 0, set[asyncio.StreamWriter](), asyncio.Event()
+
+    async def pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        pouring.add(writer)
+        # So that what is written is what the lender's kernel has taken, but for some kilobytes.
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        writer.transport.set_write_buffer_limits(0)
+        with contextlib.suppress(OSError):
+            while True:
+                writer.write(bytes(4096))
+                await writer.drain()
+                sent += 4096
+        pouring.discard(writer)
+        if not pouring:
+            ended.set()
+
+    async def run() -> None:
+        server = await asyncio.start_server(pour, "127.0.0.1", 0)
+        address = server.sockets[0].getsockname()
+        listener = LanListener(lender, lender.own, limits, server=address, relay=address)
+        listener.trust(lender.directory)
+        port = free_port()
+        listener.open(["127.0.0.1"], port)
+        clients = [lender.client(port, lender.others) for _ in range(count)]
+        streams = [await it.tunnel() for it in clients]
+        await asyncio.sleep(seconds)
+        for it in streams:
+            it.reset()
+        await listener.close()
+        server.close()
+        async with asyncio.timeout(5):
+            await ended.wait()
+
+    asyncio.run(run())
+    # The kernel counts its own overhead twice (tcp(7)), and the sender has some kilobytes.
+    ahead = 4 * receive_buffer(limits.rate)
+    assert sent <= limits.burst + seconds * limits.rate + count * ahead
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\x00", "\x7f"])
+def test_a_target_with_a_control_character_is_no_request(end: str) -> None:
+    async def run() -> None:
+        reader = asyncio.StreamReader(limit=MAX_HEAD)
+        reader.feed_data(f"CONNECT cloud:443{end}GET / HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        with pytest.raises(BadHead, match="control"):
+            await read_head(reader)
+
+    asyncio.run(run())
