@@ -24,6 +24,7 @@ from relay_sidecar.node.doctor.findings import findings, notes
 from relay_sidecar.node.doctor.kubelet import Kubelet
 from relay_sidecar.node.doctor.machine import Machine, RelayStart
 from relay_sidecar.node.doctor.node_reader import filesystem_of
+from relay_sidecar.node.doctor.pod_findings import of_pods
 from relay_sidecar.node.doctor.pods import Pod, image_name, images_of, pods_of
 from relay_sidecar.node.doctor.report import as_json, as_text, exit_status
 from relay_sidecar.node.doctor.runtime import Network, Runtime
@@ -497,6 +498,13 @@ def test_the_machine_and_what_the_relay_keeps_are_looked_at(
     told = found(facts)
     assert (told[0].verdict if told else "") == verdict, told
     assert any(why in str(it) for it in told) or not verdict, told
+
+
+@pytest.mark.parametrize(("left", "verdict"), [(DAY, "fails"), (-1, "unknown")])
+def test_pods_that_an_ended_certificate_may_not_see_are_unknown(left: float, verdict: str) -> None:
+    certificate = Certificate(NOW - DAY, NOW + left)
+    told = [*of_pods(replace(GOOD, pods=Unknown("503"), certificate=certificate))]
+    assert [it.verdict for it in told] == [verdict]
 
 
 def test_only_where_all_was_seen_nothing_would_fail() -> None:
