@@ -414,6 +414,7 @@ DECIDED = (
             RelayConfig,
             "listen pod_listen status_listen tls_cert_file tls_private_key_file server kubeconfig"
             " context service_account_dir client_certificate client_key certificate_authority"
+            " tls_server_name"
             " origin data_dir keep_secrets access access_ttl access_offline_ttl client_ca_file"
             " kubelet_unit local_token_file allowed_host pool pool_connect pool_token_file"
             " endpoint_view pool_listen pool_resource",
