@@ -223,7 +223,7 @@ def outside(mount: Path) -> dict[str, object]:
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(10_000), deadline=None)
+@settings(max_examples=examples(1_000), deadline=None)
 @given(LINKS, st.lists(st.tuples(DEEDS, PATHS, WITHIN), min_size=1, max_size=3))
 def test_whatever_is_drawn_nothing_outside_is_read_or_written(
     links: list[tuple[str, str]], deeds: list[tuple[str, str, str]]
