@@ -211,7 +211,7 @@ def test_g2_what_somebody_else_wrote_meanwhile_is_decided_again(
             assert shop.get("fl", f"f{index}")["metadata"]["labels"]["round"] == "2"
         made = created_pods(control_plane, shop.namespace)
         assert set(made.values()) == {1}
-        assert 'gm_writes_total{verb="PUT",outcome="409"}' in pod.gm.metrics()
+        assert 'gm_writes_total{verb="PATCH",outcome="409"}' in pod.gm.metrics()
 
 
 def test_a_gm_that_is_terminated_hands_over_at_once(
