@@ -91,11 +91,11 @@ class Workload:
 
     def _make_dataset(self, name: str, edge: str, lines: int) -> None:
         self._write(name, edge, lines)
-        spec = {"url": f"/srv/data/{name}.txt", "format": "txt", "nodeName": edge}
+        spec = {"url": f"/var/lib/sedna/data/{name}.txt", "format": "txt", "nodeName": edge}
         self._create(_DATASET, name, spec)
 
     def _write(self, name: str, edge: str, lines: int, *, mode: str = "w") -> None:
-        path = self._system.edges[edge].lc.root / "srv/data" / f"{name}.txt"
+        path = self._system.edges[edge].lc.root / "var/lib/sedna/data" / f"{name}.txt"
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open(mode, encoding="utf-8") as file:
             file.writelines(f"{number},{number},1\n" for number in range(lines))
@@ -153,7 +153,9 @@ class Workload:
         number = next(self._numbers)
         name = f"f-{number}"
         edges = self._random.sample(self._edges, self._random.choice((1, 2)))
-        self._create("Model", f"m-{name}", {"url": f"/srv/models/{name}.json", "format": "json"})
+        self._create(
+            "Model", f"m-{name}", {"url": f"/var/lib/sedna/models/{name}.json", "format": "json"}
+        )
         datasets = []
         for edge in edges:
             dataset = f"of-{name}-{edge}"
@@ -197,7 +199,7 @@ class Workload:
         """Whose worker on that node speaks for as long as it is there; its name."""
         name = f"j-{next(self._numbers)}"
         for model in ("small", "big"):
-            spec = {"url": f"/srv/models/{model}.json", "format": "json"}
+            spec = {"url": f"/var/lib/sedna/models/{model}.json", "format": "json"}
             self._create("Model", f"{model}-{name}", spec)
         service: Json = {
             "edgeWorker": {
@@ -222,11 +224,11 @@ class Workload:
         name, edge = f"i-{next(self._numbers)}", self._random.choice(self._edges)
         dataset = f"of-{name}"
         for model in ("base", "deployed"):
-            url = f"/srv/learning/{name}/{model}/model.json"
+            url = f"/var/lib/sedna/learning/{name}/{model}/model.json"
             self._create("Model", f"{model}-{name}", {"url": url, "format": "json"})
         root = self._system.edges[edge].lc.root
         for model in ("base", "deployed"):
-            path = root / f"srv/learning/{name}/{model}/model.json"
+            path = root / f"var/lib/sedna/learning/{name}/{model}/model.json"
             path.parent.mkdir(parents=True)
             path.write_text("{}")
         self._make_dataset(dataset, edge, BATCH)
@@ -235,7 +237,7 @@ class Workload:
         spec = {
             "dataset": {"name": dataset, "trainProb": 0.8},
             "initialModel": {"name": f"base-{name}"},
-            "outputDir": f"/srv/learning/{name}/out",
+            "outputDir": f"/var/lib/sedna/learning/{name}/out",
             "trainSpec": {
                 "template": template,
                 "trigger": {
