@@ -1,18 +1,17 @@
 """Work on files that a disk may hang, in a thread of its own.
 
-Guarantees: a thread that hangs keeps neither others nor the end of the process waiting (threads of
-a pool are waited for when it ends); who waits for one is told once it got on by nothing for as long
-as its patience lasts, and the thread is left behind.
+Guarantees: a thread that hangs keeps neither others nor the end of the process waiting; its caller
+gets `Hanging` once the work has made no step for as long as the caller's patience lasts, and the
+thread is left behind.
 """
 
 import asyncio
-import threading
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
 from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.daemon_thread import begin_in_daemon_thread
 
 T = TypeVar("T")
 
@@ -29,8 +28,8 @@ class Hanging(Exception):
 
 @dataclass(slots=True)
 class Progress:
-    """Of a thread. `steps`: grows while it gets on; `is_left`: nobody waits for it any more;
-    `is_over`: it has ended, or was never begun."""
+    """Of a thread. `steps`: grows while it works; `is_left`: its caller has given it up; `is_over`:
+    it has ended, or was never begun."""
 
     steps: int = 0
     is_left: bool = False
@@ -40,33 +39,19 @@ class Progress:
 async def in_file_thread(work: Callable[[], T], progress: Progress, *, patience: float) -> T:
     """Returns or raises what the work does. Raises `Hanging`. `patience`: seconds without a
     step."""
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[T] = loop.create_future()
 
-    def settle(result: T | None, failure: Exception | None) -> None:
-        if answer.done():
-            return
-        if failure is not None:
-            answer.set_exception(failure)
-        else:
-            answer.set_result(result)  # type: ignore[arg-type] # None only where T has it
-
-    def run() -> None:
-        result, failure = None, None
+    def run() -> T:
         try:
-            result = work()
-        except Exception as error:  # noqa: BLE001 - passed on to whoever waits
-            failure = error
+            return work()
         finally:
             progress.is_over = True
-        with suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(settle, result, failure)
 
     progress.is_over = False
-    threading.Thread(target=run, name="lc-files", daemon=True).start()
+    answer = begin_in_daemon_thread(run)
     try:
         return await _patiently(answer, progress, patience)
     finally:
+        answer.cancel()
         progress.is_left = True
 
 

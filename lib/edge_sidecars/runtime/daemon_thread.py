@@ -15,6 +15,12 @@ T = TypeVar("T")
 
 async def in_daemon_thread(work: Callable[[], T]) -> T:
     """What it returns, or what it raises."""
+    return await begin_in_daemon_thread(work)
+
+
+def begin_in_daemon_thread(work: Callable[[], T]) -> "asyncio.Future[T]":
+    """The same, of work that has begun when this returns: it goes on also where the future is
+    cancelled."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[T] = loop.create_future()
 
@@ -36,4 +42,4 @@ async def in_daemon_thread(work: Callable[[], T]) -> T:
             loop.call_soon_threadsafe(settle, result, failure)
 
     threading.Thread(target=run, name="beside", daemon=True).start()
-    return await answer
+    return answer

@@ -208,7 +208,8 @@ def _post(server: str, body: Json) -> tuple[int, str]:
     """0 without an answer."""
     place = urlsplit(server)
     connection = http.client.HTTPConnection(place.netloc, timeout=ANSWER_TIMEOUT)
-    headers = {"Content-Type": "application/json"}
+    # Workers speak to loopback, also where a door leads to it from here.
+    headers = {"Content-Type": "application/json", "Host": f"127.0.0.1:{place.port}"}
     path = f"{place.path}/sedna/workers/{body['name']}/info"
     content = json.dumps(body).encode()
     try:
