@@ -18,10 +18,11 @@ from typing import Any, Final
 
 from edge_sidecars.runtime.cli.values import BadInput, address
 from relay_sidecar.config import DEFAULT_LISTEN
+from relay_sidecar.node.file_state import FileChange
 from relay_sidecar.node.identity import context_of, identity_of
 from relay_sidecar.node.installer import cni, inputs, kubelet, leftovers, units
 from relay_sidecar.node.installer.authority import check_addresses
-from relay_sidecar.node.installer.installation import FileChange, Installation
+from relay_sidecar.node.installer.installation import Installation
 from relay_sidecar.node.installer.leftovers import Leftovers
 from relay_sidecar.node.installer.plan import CREDENTIAL, NodeOptions, Plan, client_ca, plan
 from relay_sidecar.node.installer.services import IMPATIENCE, InstallationFailed, Services

@@ -14,7 +14,7 @@ from relay_sidecar.node.doctor.pods import Pod
 from relay_sidecar.node.doctor.unknown import Unknown
 
 if TYPE_CHECKING:
-    from relay_sidecar.node.doctor.machine import Machine
+    from relay_sidecar.node.doctor.machine.machine import Machine
 
 
 class _Struct(msgspec.Struct, rename="camel"):

@@ -9,8 +9,8 @@ from typing import Final
 
 from relay_sidecar.node.doctor.facts import Facts, Relay
 from relay_sidecar.node.doctor.finding import Finding, unknown
-from relay_sidecar.node.doctor.machine import Machine, RelayStart
-from relay_sidecar.node.doctor.service import Service
+from relay_sidecar.node.doctor.machine.machine import Machine, RelayStart
+from relay_sidecar.node.doctor.machine.service import Service
 from relay_sidecar.node.doctor.unknown import Unknown
 
 _INSTALL: Final = "run `relay-sidecar node install` again"

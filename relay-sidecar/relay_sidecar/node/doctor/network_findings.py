@@ -10,8 +10,8 @@ from typing import Final
 from relay_sidecar.core.access.node_components import is_node_component
 from relay_sidecar.node.doctor.facts import Facts, Relay
 from relay_sidecar.node.doctor.finding import Finding, unknown
+from relay_sidecar.node.doctor.machine.runtime import Network, Runtime
 from relay_sidecar.node.doctor.pods import Pod, image_name
-from relay_sidecar.node.doctor.runtime import Network, Runtime
 from relay_sidecar.node.doctor.unknown import Unknown
 
 _NETWORK: Final = "the network of pods"

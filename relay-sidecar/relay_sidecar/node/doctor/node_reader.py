@@ -25,10 +25,10 @@ from relay_sidecar.node.doctor.facts import (
     Reservation,
 )
 from relay_sidecar.node.doctor.findings import VOLATILE
-from relay_sidecar.node.doctor.machine import Machine, Sought, read_machine
+from relay_sidecar.node.doctor.machine.machine import Machine, Sought, read_machine
+from relay_sidecar.node.doctor.machine.runtime import Runtime
+from relay_sidecar.node.doctor.machine.unit_files import Disk
 from relay_sidecar.node.doctor.node_answers import NodeAnswers, ask_all
-from relay_sidecar.node.doctor.runtime import Runtime
-from relay_sidecar.node.doctor.unit_files import Disk
 from relay_sidecar.node.doctor.unknown import Unknown
 from relay_sidecar.node.identity import Identity, context_of, identity_of
 from relay_sidecar.node.installer import cni, snapshot, units

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from edge_sidecars.runtime.cli.values import BadInput
-from relay_sidecar.node.installer.installation import write_whole
+from relay_sidecar.node.file_state import write_whole
 
 # Those of the node's CA, relay_sidecar/node/installer/authority.py.
 NAMES: Final = ("kubernetes.default.svc", "kubernetes.default", "kubernetes", "localhost")

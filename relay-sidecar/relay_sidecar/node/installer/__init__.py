@@ -7,7 +7,6 @@ trial         whether the relay serves what kubelet asks
 services      what is asked of systemd
 attempt       an installation that is not whole yet, and how it is taken back
 installation  the record of an installation, and its files
-file_state    what lies at a path: kept, changed, put back
 leftovers     what still needs the relay, or sticky-ipam, once both are taken back
 kubelet       how kubelet reaches the API server, and the same by way of the relay
 units         the units of systemd

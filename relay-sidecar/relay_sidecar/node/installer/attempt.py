@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from edge_sidecars.runtime.cli.values import BadInput
 from edge_sidecars.runtime.process import VERSION
-from relay_sidecar.node.installer import file_state
-from relay_sidecar.node.installer.file_state import FileChange, RecordedChange, write_whole
+from relay_sidecar.node import file_state
+from relay_sidecar.node.file_state import FileChange, RecordedChange, write_whole
 
 # In the data directory.
 FOLDER: Final = Path("node")

@@ -20,7 +20,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from edge_sidecars.runtime.cli.values import BadInput, describe_failure
-from relay_sidecar.node.installer.installation import PUBLIC_CA, SERVING, write_whole
+from relay_sidecar.node.file_state import write_whole
+from relay_sidecar.node.installer.installation import PUBLIC_CA, SERVING
 
 VALID_FROM: Final = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
 CA_LIFE: Final = datetime.timedelta(days=3650)

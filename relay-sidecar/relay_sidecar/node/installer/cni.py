@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from relay_sidecar.node.installer.installation import FileChange
+from relay_sidecar.node.file_state import FileChange
 
 CONFIGURATIONS: Final = Path("/etc/cni/net.d")
 BINARY: Final = Path("/opt/cni/bin/sticky-ipam")

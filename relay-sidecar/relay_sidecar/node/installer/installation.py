@@ -15,17 +15,15 @@ from typing import Any, Final
 
 from edge_sidecars.runtime.cli.values import BadInput
 from edge_sidecars.runtime.process import VERSION
-from relay_sidecar.node.installer import file_state
-from relay_sidecar.node.installer.attempt import ATTEMPT, BACKUPS, FOLDER, RECORD, Attempt
-from relay_sidecar.node.installer.file_state import (
+from relay_sidecar.node import file_state
+from relay_sidecar.node.file_state import (
     LINK,
     FileChange,
     RecordedChange,
     state_of,
     write_whole,
 )
-
-__all__ = ["BACKUPS", "FOLDER", "RECORD", "FileChange", "RecordedChange", "write_whole"]
+from relay_sidecar.node.installer.attempt import ATTEMPT, BACKUPS, FOLDER, RECORD, Attempt
 
 # In the data directory: the relay's certificate with its key, and the node's own CA, which clients
 # have to read.

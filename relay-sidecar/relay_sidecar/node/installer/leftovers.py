@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from relay_sidecar.node.file_state import FileChange
 from relay_sidecar.node.installer import cni
-from relay_sidecar.node.installer.installation import FileChange, Installation
+from relay_sidecar.node.installer.installation import Installation
 
 # libcni (defaultCacheDir) and flannel's plugin (stateDir), for containers that run.
 CACHES: Final = (Path("/var/lib/cni/results"), Path("/var/lib/cni/cache/results"))

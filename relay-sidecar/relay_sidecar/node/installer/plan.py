@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from edge_sidecars.runtime.cli.proxies import HTTPS, NO, proxy_variables
 from edge_sidecars.runtime.cli.values import Address, BadInput
+from relay_sidecar.node.file_state import FileChange
 from relay_sidecar.node.installer import cni, kubelet, leftovers, snapshot, units
-from relay_sidecar.node.installer.installation import PUBLIC_CA, SERVING, FileChange, Installation
+from relay_sidecar.node.installer.installation import PUBLIC_CA, SERVING, Installation
 
 UPSTREAM_CA: Final = Path("node/upstream-ca.crt")
 CLIENT_CA: Final = Path("node/client-ca.crt")

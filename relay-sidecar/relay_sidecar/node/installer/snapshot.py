@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from relay_sidecar.node.installer.installation import write_whole
+from relay_sidecar.node.file_state import write_whole
 
 # In the data directory.
 FOLDER: Final = Path("snapshot")

@@ -17,10 +17,10 @@ from types import FrameType
 from typing import Any, Final
 
 from edge_sidecars.runtime.cli.values import BadInput
+from relay_sidecar.node.file_state import FileChange, write_whole
 from relay_sidecar.node.installer import units
 from relay_sidecar.node.installer.attempt import FOLDER, Attempt
-from relay_sidecar.node.installer.file_state import write_whole
-from relay_sidecar.node.installer.installation import LEFTOVER, FileChange, Installation, failed
+from relay_sidecar.node.installer.installation import LEFTOVER, Installation, failed
 from relay_sidecar.node.installer.services import InstallationFailed, Services
 
 KUBELET: Final = "kubelet.service"

@@ -21,14 +21,14 @@ from relay_sidecar.node.doctor.facts import (
 )
 from relay_sidecar.node.doctor.finding import Finding
 from relay_sidecar.node.doctor.findings import findings, notes
-from relay_sidecar.node.doctor.kubelet import Kubelet
-from relay_sidecar.node.doctor.machine import Machine, RelayStart
+from relay_sidecar.node.doctor.machine.kubelet import Kubelet
+from relay_sidecar.node.doctor.machine.machine import Machine, RelayStart
+from relay_sidecar.node.doctor.machine.runtime import Network, Runtime
+from relay_sidecar.node.doctor.machine.service import Run, Service
 from relay_sidecar.node.doctor.node_reader import filesystem_of
 from relay_sidecar.node.doctor.pod_findings import of_pods
 from relay_sidecar.node.doctor.pods import Pod, image_name, images_of, pods_of
 from relay_sidecar.node.doctor.report import as_json, as_text, exit_status
-from relay_sidecar.node.doctor.runtime import Network, Runtime
-from relay_sidecar.node.doctor.service import Run, Service
 from relay_sidecar.node.doctor.unknown import Unknown
 
 Json = dict[str, Any]

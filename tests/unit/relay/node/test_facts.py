@@ -8,11 +8,13 @@ import pytest
 
 from edge_sidecars.runtime.cli.values import BadInput, address
 from edge_sidecars.runtime.process import VERSION
-from relay_sidecar.node.doctor.machine import credential_lack
+from relay_sidecar.node.doctor.machine.machine import credential_lack
+from relay_sidecar.node.doctor.machine.unit_files import Disk, UnitFiles
 from relay_sidecar.node.doctor.node_reader import listen_of, status_url_of
-from relay_sidecar.node.doctor.unit_files import Disk, UnitFiles
+from relay_sidecar.node.file_state import FileChange
 from relay_sidecar.node.installer import cni, snapshot, units
-from relay_sidecar.node.installer.installation import RECORD, FileChange, Installation
+from relay_sidecar.node.installer.attempt import RECORD
+from relay_sidecar.node.installer.installation import Installation
 from relay_sidecar.node.kubelet_api import node_of
 
 DATA = Path("/var/lib/relay-sidecar")

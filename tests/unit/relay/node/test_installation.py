@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge_sidecars.runtime.cli.values import BadInput
-from relay_sidecar.node.installer import installation as module
-from relay_sidecar.node.installer.installation import RECORD, FileChange, Installation
+from relay_sidecar.node.file_state import FileChange
+from relay_sidecar.node.installer.attempt import BACKUPS, RECORD
+from relay_sidecar.node.installer.installation import Installation
 
 DATA = Path("/var/lib/relay-sidecar")
 CONFIG, UNIT = Path("/etc/kubernetes/kubelet.conf"), Path("/etc/systemd/system/r.service")
@@ -137,7 +138,7 @@ def test_a_record_that_is_damaged_says_where_the_originals_are(tmp_path: Path) -
 def test_an_original_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     it = node(tmp_path)
     it.install(CHANGES)
-    [backup] = (it.on_node(DATA) / module.BACKUPS).iterdir()
+    [backup] = (it.on_node(DATA) / BACKUPS).iterdir()
     assert backup.stat().st_mode & 0o777 == 0o600
 
 

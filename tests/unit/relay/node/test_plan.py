@@ -10,8 +10,9 @@ import pytest
 
 from edge_sidecars.runtime.cli.values import BadInput, address
 from pool_sidecar.config.member_config import NODE_KUBECONFIG
+from relay_sidecar.node.file_state import FileChange
 from relay_sidecar.node.installer import cni, units
-from relay_sidecar.node.installer.installation import FileChange, Installation
+from relay_sidecar.node.installer.installation import Installation
 from relay_sidecar.node.installer.plan import CREDENTIAL, NodeOptions, plan
 
 DATA = Path("/var/lib/relay-sidecar")

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from relay_sidecar.node.doctor.machine.unit_files import Disk
 from relay_sidecar.node.doctor.pods import image_name
-from relay_sidecar.node.doctor.unit_files import Disk
 from relay_sidecar.node.doctor.unknown import Unknown
 
 # Seconds, of one call of a program.

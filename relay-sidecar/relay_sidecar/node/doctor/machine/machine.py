@@ -12,8 +12,8 @@ from typing import Final
 
 from edge_sidecars.runtime.cli.values import Address, BadInput
 from relay_sidecar.journal.sealing.key_file import read_key_file
-from relay_sidecar.node.doctor.kubelet import Kubelet, read_kubelet
-from relay_sidecar.node.doctor.runtime import (
+from relay_sidecar.node.doctor.machine.kubelet import Kubelet, read_kubelet
+from relay_sidecar.node.doctor.machine.runtime import (
     CONTAINERD,
     SOCKET,
     Network,
@@ -23,8 +23,8 @@ from relay_sidecar.node.doctor.runtime import (
     read_runtime,
     unit_of,
 )
-from relay_sidecar.node.doctor.service import Run, Service, program_lack, service
-from relay_sidecar.node.doctor.unit_files import Command, Disk, Unit, UnitFiles
+from relay_sidecar.node.doctor.machine.service import Run, Service, program_lack, service
+from relay_sidecar.node.doctor.machine.unit_files import Command, Disk, Unit, UnitFiles
 from relay_sidecar.node.doctor.unknown import Unknown
 from relay_sidecar.node.installer import units
 from relay_sidecar.node.installer.inputs import encrypted_credential

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from relay_sidecar.node.doctor.runtime import SOCKET
-from relay_sidecar.node.doctor.unit_files import Command, Disk
+from relay_sidecar.node.doctor.machine.runtime import SOCKET
+from relay_sidecar.node.doctor.machine.unit_files import Command, Disk
 
 KIND: Final = "KubeletConfiguration"
 # Files that it does not start without, as its configuration names them.

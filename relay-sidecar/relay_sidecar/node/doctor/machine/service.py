@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from relay_sidecar.node.doctor.unit_files import Command, Disk, Unit, UnitFiles
+from relay_sidecar.node.doctor.machine.unit_files import Command, Disk, Unit, UnitFiles
 
 # Where systemd looks for a program without a folder (systemd.exec(5)).
 _PATH: Final = (*("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"),)
