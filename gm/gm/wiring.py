@@ -89,7 +89,7 @@ class GlobalManager:
             api, lambda _: self._is_any or self.ownership.may_lead(), timeout=timeout
         )
         self.events = event_recorder(self._writes, instance=instance)
-        # Each GM that serves LCs tells of its streams, whoever leads.
+        # Each GM that serves LCs reports its streams, also one that does not lead.
         self.stream_events = event_recorder(self._report_writes, instance=instance)
         secrets = SecretLookup(
             api,

@@ -7,7 +7,7 @@ import (
 	"github.com/containernetworking/cni/pkg/types"
 )
 
-// marker lies beside the plugin once the relay was taken off the node: nobody would end reservations
+// marker lies beside the plugin once the relay was taken off the node: no relay would end reservations
 // any more, and sandboxes of before still need the plugin by its name.
 const marker = ".passthrough"
 

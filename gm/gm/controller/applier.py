@@ -69,7 +69,7 @@ class Applier:
     async def apply(self, document: Document, plan: ReconcilePlan) -> None:
         """Raises `DecideAgain`, `ChildRefused`, `NotLeading`, `ApiError`, `Unreachable`."""
         if WORKER_KEY in plan.annotations:
-            # First: whoever takes over must find the key that the workers have.
+            # First: a GM that takes over must find the key that the workers have.
             document = await self._mark(document, plan)
         for action in plan.actions:
             match action:

@@ -53,7 +53,7 @@ def event_namespace(namespaces: Sequence[str]) -> str:
 
 
 def second_stream_event(it: SecondStream, *, namespace: str, uid: str) -> Event:
-    """About the Node; one for each token, so that an LC that dials again and again is told once."""
+    """About the Node; one for each token, so that an LC that dials again and again makes one."""
     reason = STREAM_REFUSED if it.is_refused else STREAM_REPLACED
     node = {"apiVersion": "v1", "kind": "Node", "name": it.node, "uid": uid}
     if namespace != DEFAULT_NAMESPACE:

@@ -212,7 +212,7 @@ class Config:
             )
         if Path("/") in (self.root.joinpath(*it.parts[1:]) for it in self.files_roots):
             raise BadInput(
-                "--files-root / is the whole node, for whoever can create an object: name the "
+                "--files-root / is the whole node, for users who can create an object: name the "
                 "directories that datasets and models lie in"
             )
         if self.redial_cap < MIN_REDIAL_CAP:

@@ -44,7 +44,7 @@ class NotAFile(Exception):
 
 class HostFiles:
     """`mount`: where the node's / is, as LC sees it; `roots`: directories of the node below it.
-    `own`: LC's directory; of its entries those with an own name are nobody else's."""
+    `own`: LC's directory; of its entries those with an own name are LC's alone."""
 
     def __init__(
         self,
@@ -242,7 +242,7 @@ class _Walk:
         if not target.startswith("/"):
             self._left = left
             return
-        # `..` of what is left would be taken for the target's: nobody needs that.
+        # `..` of what is left would be taken for the target's: no job needs that.
         if ".." in left:
             raise ForeignPath(f"{self._path} leads over {target!r:.80}, which has '..'")
         try:

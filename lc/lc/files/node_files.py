@@ -2,7 +2,7 @@
 
 Secrets are `<directory>/<namespace>/<name>/<key>`, as volumes have them. Guarantees: of these
 nothing outside of the directory is read; contents are read anew each time, since kubelet changes
-them, and are never logged. LC asks nobody for a Secret.
+them, and are never logged. LC asks no server for a Secret.
 """
 
 import re

@@ -157,7 +157,7 @@ class JobFiles:
                     yield word + b"\n"
 
     async def _hot_update(self, task: WriteHotUpdate, job: Job) -> None:
-        """Its place is written down first, if it is the job's: whoever tidies up after the job
+        """Its place is written down first, if it is the job's: the one that tidies up after the job
         reads it there."""
         url = task.target.url
         mark = self._spool.folder / HOT_UPDATE

@@ -55,7 +55,7 @@ class RequestRefused(Exception):
 
 class WorkerApi:
     """`authorization` says whose word counts; `answered` counts what workers were answered, by
-    status; `lc_status` and `measured`: how LC stands now."""
+    status; `lc_status` and `measured`: LC's present state."""
 
     def __init__(
         self,

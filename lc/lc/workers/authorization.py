@@ -15,7 +15,7 @@ from lc.core.worker_info import WorkerInfo
 
 
 class NotAuthorized(Exception):
-    """Whoever sent the report has not shown that it is the worker that the report names."""
+    """The sender has not shown that it is the worker that the report names."""
 
 
 class KeyNotHere(Exception):

@@ -6,7 +6,7 @@
     three rounds in a row without a sign --> SILENT
 
 A vote that a node is gone weighs more than an own verdict: SILENT is one only once the kernel has
-found nobody at the peer's address (`testimony`); until then it is told as DEGRADED.
+found no host at the peer's address (`testimony`); until then it is reported as DEGRADED.
 
 Guarantees: a peer of which too little is known has no verdict, which nobody counts. DEGRADED and
 SILENT are shown as NEVER_HEARD unless the peer was heard alive within a day, by this process or one
@@ -83,7 +83,7 @@ class _Record:
         self.is_restored = False
         self.seen: Standing | None = None
         self._misses = 0
-        # Whether nobody is at its address, by the last round without a sign.
+        # Whether no host is at its address, by the last round without a sign.
         self._is_proven = False
         # What stays shown instead of SILENT, and since when this is no longer so.
         self.held: Standing | None = None

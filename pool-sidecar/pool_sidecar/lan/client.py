@@ -110,7 +110,7 @@ class PeerClient:
     def _drop(self) -> None:
         asking, self._asking = self._asking, None
         if asking is not None and not asking.cancel() and not asking.cancelled():
-            asking.exception()  # It has ended, and nobody else asks for it.
+            asking.exception()  # It has ended, and no caller awaits it.
         if self._kept is not None:
             self._kept.reset()
             self._kept = None

@@ -61,7 +61,7 @@ async def _connected(
         sock = socket.socket(family, kind, protocol)
         try:
             sock.setblocking(False)
-            # Before the connection is made: the window is told with it (tcp(7)).
+            # Before the connection is made: the window is announced with it (tcp(7)).
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive)
             await loop.sock_connect(sock, address)
             name = None if tls is None else host

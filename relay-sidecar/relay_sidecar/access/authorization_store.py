@@ -59,7 +59,7 @@ class AuthorizationStore:
         are_authentic: bool = False,
     ) -> "AuthorizationStore":
         """`saved` and `families`: what an earlier life left in the journal's spaces;
-        `are_authentic`: nobody else can have written it."""
+        `are_authentic`: only this relay can have written it."""
         salt = saved.get(SALT, b"")
         if len(salt) != SALT_LENGTH:
             salt = secrets.token_bytes(SALT_LENGTH)

@@ -292,7 +292,7 @@ def _take_back(given: argparse.Namespace, installation: Installation, services: 
         if plugin is not None:
             notes += _free_addresses(installation, given.data_dir / cni.STATE)
         if leaves:
-            # From here on the plugin makes no reservations that nobody would end.
+            # From here on the plugin makes no reservations that would never end.
             installation.on_node(cni.PASSTHROUGH).touch()
         installation.uninstall(is_forced=given.force, leaves=leaves)
         _leave(installation, leaves, left, options)
@@ -372,7 +372,7 @@ def _node_name(installation: Installation, options: Mapping[str, Any]) -> str:
 
 
 def _free_addresses(installation: Installation, state_dir: Path) -> list[str]:
-    """Of pods without a sandbox; nobody ends these reservations later."""
+    """Of pods without a sandbox; these reservations would never end."""
     binary = installation.on_node(cni.BINARY)
     command = [str(binary), "release", "--all", f"--state-dir={installation.on_node(state_dir)}"]
     try:

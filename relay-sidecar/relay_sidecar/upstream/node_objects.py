@@ -7,7 +7,7 @@ the pods of its node and fetches, with the node's identity, what it lacks: as so
 link, without waiting for anybody.
 
     what kubelet and the components of the node follow    streams that stay open
-    Secrets and ConfigMaps of the pods                    streams by name, listed once; what nobody
+    Secrets and ConfigMaps of the pods                    streams by name, listed once; what no pod
                                                           watches is closed as any idle stream, and
                                                           kept as long as a pod names it
     claims, volumes, attachments, the CSINode             objects

@@ -1,4 +1,4 @@
-"""No object and no report ends an LC, and slow servers keep nobody else waiting."""
+"""No object and no report ends an LC, and slow servers keep no other file waiting."""
 
 import socket
 from collections.abc import Iterator

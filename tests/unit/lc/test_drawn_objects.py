@@ -1,4 +1,4 @@
-"""Whatever stands in a field of an object or of a worker's report, LC says what is wrong."""
+"""Whatever is in a field of an object or of a worker's report, LC says what is wrong."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""What others publish is named by content, so that nobody can change it under its name."""
+"""What others publish is named by content, so that it cannot change under its name."""
 
 import re
 from pathlib import Path

@@ -30,7 +30,7 @@ from gm.core.names import (
 from gm.core.tree import copied, mapping, number, objects, part, text
 from gm.core.workers.storage import WorkerStorage, storage
 
-# What workers were told by default before they had capabilities.
+# What workers had by default before they had capabilities.
 _FORMER_LC_SERVER: Final = "http://localhost:9100"
 # Hexadecimal digits of the hash of a manifest: 64 bits.
 _DIGITS: Final = 16

@@ -48,7 +48,7 @@ def guarded(request: web.BaseRequest) -> web.Response | None:
 
     A header that is not UTF-8 is a 400. What changes state is refused where a web page may have
     sent it. On loopback a read by another's domain in Host is refused too, because the page that
-    did DNS rebinding could read the answer. A name without a dot is nobody's domain; `OPEN_PATHS`
+    did DNS rebinding could read the answer. A name without a dot is no public domain; `OPEN_PATHS`
     are for proxies that keep their client's Host. A connection to another address than loopback,
     or to a Unix socket, may have any Host.
     """

@@ -2,7 +2,7 @@
 
 GM keeps one random key with each object whose workers report, in an annotation; an LC has the key
 with the object, in each mode and after a restart. A worker has, in its LC_SERVER, the HMAC of its
-name under that key. Guarantees: whoever has a worker's capability can speak for this worker only;
+name under that key. Guarantees: the holder of a worker's capability can speak for this worker only;
 a key that was copied to another object is none there; comparing takes the same time for each text.
 """
 
@@ -15,9 +15,9 @@ from typing import Final
 
 # Of an object: its uid and its key, which counts for this uid only.
 WORKER_KEY: Final = "sedna.io/worker-key"
-# What stands before a capability in LC's paths.
+# What precedes a capability in LC's paths.
 PREFIX: Final = "/w/"
-# Bytes of a key: 128 bits are guessed by nobody.
+# Bytes of a key: 128 bits cannot be guessed.
 KEY_BYTES: Final = 16
 
 _KEY: Final = re.compile(r"(.+):([0-9a-f]{32,128})", re.ASCII)

@@ -19,7 +19,7 @@ that. So upstream is asked about the general `get` beside what a caller wants
 since it does not count while upstream answers, but within `ttl` where upstream denied what the
 caller wants.
 
-What was read from a disk that somebody else may have written to (`restore`) lets nobody read a
+What was read from a disk that another program may have written to (`restore`) lets no caller read a
 Secret, until upstream says so again: of all that such a disk protects, only Secrets are sealed.
 
 Tokens and decisions are here, and in what is persisted, only as keyed hashes: a reader of the
@@ -260,7 +260,7 @@ class AuthorizationCache:
         self, kept: Mapping[str, bytes], *, now: float, are_authentic: bool = False
     ) -> None:
         """What `take_unkept` gave in an earlier life with the same salt. Without the clock nothing
-        says how old it is. `are_authentic`: nobody else can have written it."""
+        says how old it is. `are_authentic`: only this relay can have written it."""
         at = self.clock.read(now)
         self._online_since = at
         self._obsolete = {key for key in kept if key.startswith(_OBSOLETE)}

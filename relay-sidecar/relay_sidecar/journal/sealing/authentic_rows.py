@@ -1,8 +1,8 @@
 """Rows that say who may read what, authenticated with the journal's data key.
 
-Of these spaces a forged row would open what is sealed: a decision and an identity that nobody made
-let an invented token read a Secret while the relay cannot ask. So each of their rows carries a tag,
-and one row more the sum of all tags.
+Of these spaces a forged row would open what is sealed: a decision and an identity that were never
+made let an invented token read a Secret while the relay cannot ask. So each of their rows carries a
+tag, and one row more the sum of all tags.
 
 | the row | its tag | what becomes of it |
 |---|---|---|
@@ -165,7 +165,7 @@ class AuthenticRows:
 
 
 def without_tags(saved: Saved) -> Saved:
-    """Where there is no key: as nobody can tell, all rows."""
+    """Where there is no key: all rows, since none can be told from a forged one."""
     return _with_rows(saved, {(space, key): _split(value)[1] for space, key, value in _rows(saved)})
 
 

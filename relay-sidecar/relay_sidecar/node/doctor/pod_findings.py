@@ -92,8 +92,8 @@ def _of_config_maps(pods: Sequence[Pod], relay: Relay) -> Iterator[Finding]:
 def _of_objects(
     pod: Pod, kind: str, names: Mapping[str, bool], streams: dict[tuple[str, str], Stream]
 ) -> Iterator[Finding]:
-    """`names`: and whether each is optional: kubelet starts the pod without an object that does not
-    exist, but has to be told so."""
+    """`names`: and whether each is optional. Without an optional one kubelet starts the pod where
+    the relay answers that it does not exist."""
     for name, is_optional in sorted(names.items()):
         stream = streams.get((pod.metadata.namespace, name))
         if stream is None or stream.resource_version is None:

@@ -85,7 +85,7 @@ class Attempt:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What else has to be put back, by whoever changes it."""
+        """What else has to be put back, by the step that changes it."""
         found: dict[str, Any] = self._content["facts"]
         return found
 

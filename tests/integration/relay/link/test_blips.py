@@ -1,4 +1,4 @@
-"""R6: the first moments of an outage. Nobody is asked to come again once the link is known to be
+"""R6: the first moments of an outage. No client is asked to come again once the link is known to be
 down, so that kubectl ends at once; a read that falls into a short blip is answered all the same."""
 
 import time

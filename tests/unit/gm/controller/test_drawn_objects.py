@@ -1,4 +1,4 @@
-"""Whatever stands in a field of an object of any kind, or in a report about it, GM has a plan."""
+"""Whatever is in a field of an object of any kind, or in a report about it, GM has a plan."""
 
 import copy
 import json

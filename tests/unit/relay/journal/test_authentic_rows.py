@@ -1,4 +1,4 @@
-"""Rows about rights: who writes to the data directory lets nobody in, where there is a key."""
+"""Rows about rights: who writes to the data directory lets no caller in, where there is a key."""
 
 import os
 import sqlite3

@@ -41,8 +41,8 @@ class Run:
 @dataclass(frozen=True)
 class Service:
     """`lacks`: why it does not start at a boot; `doubts`: why it may not. `unproven`: files that
-    were changed since it was started, so that nobody knows whether it starts with them. `run` None:
-    systemd was not asked."""
+    were changed since it was started, so that it is not known whether it starts with them. `run`
+    None: systemd was not asked."""
 
     name: str
     unit: Unit | None
