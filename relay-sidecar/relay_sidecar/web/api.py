@@ -103,12 +103,17 @@ class Api:
 
     async def _answer_over_blips(self, request: web.BaseRequest) -> web.StreamResponse:
         """A read that the link's going has made unavailable is answered once more if that is back
-        in a moment. A client is asked to repeat only what may succeed then."""
+        in a moment. A client is asked to repeat only what may succeed then. What is asked of the
+        API server itself is not: a relay before this one asks so whether the link is up, and has to
+        learn of each outage, since its watches miss what this one's do."""
         began_at = monotonic()
         try:
             return await self._answer(request)
         except (Refused, Unreachable) as error:
-            if not _is_for_want_of_link(error) or not await self._link_settled():
+            info = RequestInfo.parse(request.method, request.raw_path)
+            if not info.is_resource or not _is_for_want_of_link(error):
+                raise
+            if not await self._link_settled():
                 raise
             is_quick = monotonic() - began_at < QUICK
             if not is_quick or request.can_read_body:

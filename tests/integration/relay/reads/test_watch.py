@@ -189,7 +189,9 @@ def test_r1_initial_events_come_packed_or_not_and_what_follows_comes_at_once(
     contents.configmap("a")
     headers = {"Accept": accept, "Accept-Encoding": encoding}
     path = contents.path("configmaps")
-    with shared.caller().watch(path, {**WATCH_LIST, "timeoutSeconds": 60}, headers=headers) as it:
+    # With the object, also where a stream of all namespaces has yet to come to it.
+    query = {**WATCH_LIST, "resourceVersion": contents.version(), "timeoutSeconds": 60}
+    with shared.caller().watch(path, query, headers=headers) as it:
         assert it.status == 200
         if encoding == "identity":
             assert it.headers["Content-Encoding"] is None
