@@ -26,8 +26,8 @@ def test_a_change_is_tested_by_ci_run_and_nothing_else() -> None:
     commands = [step["run"] for step in steps if "run" in step]
     assert commands == ["sudo --preserve-env=CI,KUBERNETES,PYTHON bash .ci/run"]
     # An interpreter to run it with, and no other program.
-    actions = {"actions/checkout@v4", "actions/setup-python@v5"}
-    assert {step["uses"] for step in steps if "uses" in step} == actions
+    actions = {step["uses"].partition("@")[0] for step in steps if "uses" in step}
+    assert actions == {"actions/checkout", "actions/setup-python"}
 
 
 def test_a_change_is_tested_with_the_oldest_python_and_older_api_servers() -> None:
