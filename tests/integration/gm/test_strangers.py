@@ -1,17 +1,19 @@
 """Who may come to GM's two doors, how many, and what strangers find there."""
 
 import asyncio
+import resource
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import grpc.aio
+import pytest
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
 from edge_sidecars.sedna_api.core.messages import Hello
 from gm.hub.core.session import EndCause, SessionEnded
 from gm.hub.hub import Hub
 from gm.hub.sedna_server import SednaServer
-from gm.hub.stream_server import PROBES, StreamServer
+from gm.hub.stream_server import PROBES, RESERVED_DESCRIPTORS, StreamServer
 from tests.integration.gm.streams import Cloud, ReportSink, acknowledge
 from tools.harness.controlplane.reservation import LOOPBACK
 
@@ -88,6 +90,31 @@ def test_connections_of_either_door_are_bounded() -> None:
                     readers.append(reader)
                 held = await asyncio.gather(*map(is_open, readers))
                 assert 0 < sum(held) <= most
+
+    asyncio.run(run())
+
+
+def test_the_stream_leaves_descriptors_for_the_api(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `--max-lcs` above the process' limit, which a burst of LCs would otherwise spend."""
+    few = RESERVED_DESCRIPTORS + PROBES + 8
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (few, few))
+
+    async def run() -> None:
+        sink = ReportSink(acknowledge)
+        hub = Hub(Cloud(), sink, may_serve=lambda: True, rebalances=False, max_lcs=few)
+        streams = StreamServer(hub)
+        try:
+            port = await streams.start(f"{LOOPBACK}:0")
+            async with AsyncExitStack() as stack:
+                readers = []
+                for _ in range(few):
+                    reader, writer = await asyncio.open_connection(LOOPBACK, port)
+                    stack.callback(writer.close)
+                    readers.append(reader)
+                held = await asyncio.gather(*map(is_open, readers))
+                assert 0 < sum(held) <= few - RESERVED_DESCRIPTORS
+        finally:
+            await streams.stop()
 
     asyncio.run(run())
 
