@@ -19,6 +19,7 @@ from edge_sidecars.apimachinery.status import Refused, Status, forbidden, unauth
 from edge_sidecars.kubeapi.credentials import WatchedFiles
 from edge_sidecars.runtime.cli.values import Address, BadInput, describe_failure
 from edge_sidecars.runtime.web.aiohttp_web import BaseRequest
+from edge_sidecars.runtime.web.cross_site import host_name
 from relay_sidecar.access.admission import Caller, bearer_token, token_of
 from relay_sidecar.core.upgrade_request import names_itself
 
@@ -69,23 +70,12 @@ class OwnAccess:
 @lru(64)
 def _addressed(host: str) -> tuple[str, bool]:
     """The name or address, as it is written, and whether it is one of this machine alone."""
-    name = _name(host)
+    name = host_name(host)
     try:
         address = ip_address(name)
     except ValueError:
         return name, False
     return str(address), address.is_loopback
-
-
-def _name(host: str) -> str:
-    """Of `name`, `name:port`, `[address]:port`."""
-    text = host.strip().lower()
-    name, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or (":" in name and not name.endswith("]")):
-        name = text
-    if name.startswith("[") and name.endswith("]"):
-        return name[1:-1]
-    return name.removesuffix(".")
 
 
 def _foreign(what: str) -> Status:

@@ -90,7 +90,7 @@ def _is_utf8(text: str) -> bool:
 def _is_domain(host: str) -> bool:
     """Whether a stranger may own the name. An address needs no look-up, which is what DNS
     rebinding answers."""
-    name = _name(host.strip())
+    name = host_name(host)
     try:
         ip_address(name)
     except ValueError:
@@ -127,7 +127,7 @@ def check_headers(
 def is_own_host(host: str, hosts: Container[str] = ()) -> bool:
     """Whether `host` (`name`, `name:port`, `[address]:port`) is localhost, a loopback address or
     one of `hosts`."""
-    name = _name(host.strip().lower())
+    name = host_name(host)
     if name == "localhost" or name in hosts:
         return True
     try:
@@ -136,10 +136,12 @@ def is_own_host(host: str, hosts: Container[str] = ()) -> bool:
         return False
 
 
-def _name(host: str) -> str:
-    name, colon, port = host.rpartition(":")
+def host_name(host: str) -> str:
+    """The name or address in a Host of `name`, `name:port` or `[address]:port`, in lower case."""
+    text = host.strip().lower()
+    name, colon, port = text.rpartition(":")
     if not colon or not port.isdecimal() or (":" in name and not name.endswith("]")):
-        name = host
+        name = text
     if name.startswith("[") and name.endswith("]"):
         return name[1:-1]
     return name.removesuffix(".")
