@@ -37,6 +37,16 @@ def identity_of(context: KubeContext, kubeconfig: Path) -> Identity:
     except (OSError, ValueError) as error:
         why = describe_failure(error)
         raise BadInput(f"the client certificate of --kubeconfig {kubeconfig}: {why}") from error
-    names = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    user = common_name(found, f"the client certificate of --kubeconfig {kubeconfig}")
     times = found.not_valid_before_utc.timestamp(), found.not_valid_after_utc.timestamp()
-    return Identity(str(names[0].value) if names else "", *times)
+    return Identity(user, *times)
+
+
+def common_name(certificate: x509.Certificate, named: str) -> str:
+    """The user of the certificate, "" where it has none. Raises `BadInput` for several common
+    names: the API server takes the last one, and others take the first."""
+    names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    if len(names) > 1:
+        several = ", ".join(str(each.value) for each in names)
+        raise BadInput(f"{named} has several common names, {several}: use one with a single name")
+    return str(names[0].value) if names else ""

@@ -13,13 +13,13 @@ from typing import Final
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
-from cryptography.x509.oid import NameOID
 
 from edge_sidecars.runtime.cli.options import flag
 from edge_sidecars.runtime.cli.values import BadInput, describe_failure
 from relay_sidecar.config.config import Config, load, parser
 from relay_sidecar.core.sealed_form import parse_key
 from relay_sidecar.journal.sealing.key_file import read_key_file
+from relay_sidecar.node.identity import common_name
 from relay_sidecar.node.kubelet_api import PREFIX
 
 # Seconds, of one program that only says what it is.
@@ -144,8 +144,7 @@ def node_certificate(
         raise BadInput(f"{named} with key {key}: {why}; start kubelet, which makes both") from error
     if private.public_key() != own.public_key():
         raise BadInput(f"{key} is not the key of {certificate}: start kubelet, which makes both")
-    names = own.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    user = str(names[0].value) if names else ""
+    user = common_name(own, named)
     if not user.startswith(PREFIX):
         raise BadInput(f"{named} is of {user or 'nobody'}, no node: name kubelet's kubeconfig")
     if own.not_valid_after_utc.timestamp() <= now:
