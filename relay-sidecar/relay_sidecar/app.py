@@ -27,11 +27,10 @@ from edge_sidecars.runtime.process import (
 )
 from edge_sidecars.runtime.systemd import feed_watchdog, notify
 from edge_sidecars.runtime.tasks import Tasks
-from edge_sidecars.runtime.web.intake import MAX_HEAD
 from edge_sidecars.runtime.web.listener import Listener
 from relay_sidecar.config import PREFIX
 from relay_sidecar.config.config import Config, load, parser
-from relay_sidecar.web.listener import ServingCertificate, connection_limit, listening
+from relay_sidecar.web.listener import OWN, ServingCertificate, connection_limit, listening
 from relay_sidecar.web.own_endpoints import OwnEndpoints
 from relay_sidecar.wiring.access import Spawn
 from relay_sidecar.wiring.relay import Relay
@@ -86,7 +85,7 @@ async def _serve(config: Config, environ: Mapping[str, str]) -> None:
                 config.status_listen,
                 OwnEndpoints(relay.report).handle,
                 limit=STATUS_CONNECTIONS,
-                max_head=MAX_HEAD,
+                options=OWN,
             )
             api = served(config.listen, relay.api.handle, limit=limit, tls=tls)
             listeners = [api, own]

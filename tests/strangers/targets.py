@@ -32,8 +32,9 @@ current-context: c
 
 @dataclass(frozen=True)
 class Target:
-    """`flags` with {port...} and {folder}; `flooded`, `main`: which port strangers come to, and
-    which one the main asks meanwhile. `figures`: which one has /status, "" for none."""
+    """`flags` with {port...} and {folder}, which has kubeconfig, https (another one) and token;
+    `flooded`, `main`: which port strangers come to, and which one the main asks meanwhile.
+    `figures`: which one has /status, "" for none."""
 
     module: str
     flags: tuple[str, ...]
@@ -177,6 +178,10 @@ def running(target: Target) -> Iterator[Running]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "kubeconfig").write_text(KUBECONFIG, encoding="utf-8")
+        https = KUBECONFIG.replace("http:", "https:")
+        (folder / "https").write_text(https, encoding="utf-8")
+        (folder / "token").write_text("a-token-of-some-length", encoding="utf-8")
+        (folder / "token").chmod(0o600)
         Authority(folder, "ca").issue_server("serving", hosts=[LOOPBACK])
         flags = [each.format(folder=folder, **ports) for each in target.flags]
         log = folder / "log"

@@ -18,7 +18,7 @@ import msgspec
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.runtime.metrics import Metric
 from edge_sidecars.runtime.web import aiohttp_web as web
-from edge_sidecars.runtime.web.cross_site import JSON
+from edge_sidecars.runtime.web.cross_site import JSON, not_utf8
 from edge_sidecars.runtime.web.endpoints import READS, metrics, options
 from edge_sidecars.sedna_api.core.api_object import ObjectKey
 from edge_sidecars.sedna_api.core.report import MalformedReport
@@ -84,6 +84,8 @@ class WorkerApi:
         }
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        if (garbled := not_utf8(request)) is not None:
+            return sedna_answer(400, garbled)
         worker = _INFO.fullmatch(request.path)
         if worker is not None:
             if request.method != "POST":

@@ -11,10 +11,12 @@ import ssl
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from edge_sidecars.kubeapi.credentials import WatchedFiles, verify_clients
 from edge_sidecars.runtime.cli.values import Address, BadInput, describe_failure
 from edge_sidecars.runtime.web.connections import Handler
+from edge_sidecars.runtime.web.intake import MAX_HEAD
 from edge_sidecars.runtime.web.listener import WRITE_TIMEOUT, Listener, ListenerOptions
 
 # Kept for connections to upstream, the journal and the runtime itself.
@@ -25,7 +27,7 @@ MIN_CONNECTIONS = 16
 KEPT_FOR = 120.0
 # Bytes; as Go's servers: http.DefaultMaxHeaderBytes. Selectors stand in the first line.
 MAX_HEADER = 1024 * 1024
-_OPTIONS = ListenerOptions(
+API: Final = ListenerOptions(
     log="relay.http",
     # So many wait in the kernel: all informers of a pod come at once.
     backlog=512,
@@ -35,6 +37,8 @@ _OPTIONS = ListenerOptions(
     max_head=MAX_HEADER,
     http={"keepalive_timeout": KEPT_FOR, "auto_decompress": False},
 )
+# The relay's own endpoints: no name of an object in them is for a web page.
+OWN: Final = replace(API, max_head=MAX_HEAD, guards=True)
 
 
 def listening(
@@ -44,11 +48,10 @@ def listening(
     limit: int,
     tls: ssl.SSLContext | None = None,
     write_timeout: float = WRITE_TIMEOUT,
-    max_head: int = MAX_HEADER,
+    options: ListenerOptions = API,
 ) -> Listener:
-    """Of whatever is served: the Kubernetes API, or, with a shorter head, the relay's own
-    endpoints."""
-    options = replace(_OPTIONS, write_timeout=write_timeout, max_head=max_head)
+    """`options`: API, whose handler has rules of its own, or OWN."""
+    options = replace(options, write_timeout=write_timeout)
     return Listener(address, handler, options=options, limit=limit, tls=tls)
 
 

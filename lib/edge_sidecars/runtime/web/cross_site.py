@@ -10,6 +10,7 @@ import socket
 from collections.abc import Container
 from ipaddress import ip_address
 from typing import NamedTuple
+from urllib.parse import unquote_to_bytes
 
 from multidict import MultiMapping
 
@@ -46,14 +47,14 @@ def refuse(request: web.BaseRequest, *, hosts: Container[str] = ()) -> web.Respo
 def guarded(request: web.BaseRequest) -> web.Response | None:
     """Returns why a listener refuses a request of any method before a handler sees it, or None.
 
-    A header that is not UTF-8 is a 400. What changes state is refused where a web page may have
+    A head that is not UTF-8 is a 400. What changes state is refused where a web page may have
     sent it. On loopback a read by another's domain in Host is refused too, because the page that
     did DNS rebinding could read the answer. A name without a dot is no public domain; `OPEN_PATHS`
     are for proxies that keep their client's Host. A connection to another address than loopback,
     or to a Unix socket, may have any Host.
     """
-    if not all(_is_utf8(text) for pair in request.headers.items() for text in pair):
-        return web.Response(status=400, text="a header is not UTF-8\n")
+    if (garbled := not_utf8(request)) is not None:
+        return web.Response(status=400, text=f"{garbled}\n")
     hosts = _hosts(request)
     if request.method not in READS:
         return refuse(request, hosts=hosts)
@@ -64,6 +65,16 @@ def guarded(request: web.BaseRequest) -> web.Response | None:
         status=403,
         text=f"the Host {host!r:.80} is not this process': ask 127.0.0.1 or localhost\n",
     )
+
+
+def not_utf8(request: web.BaseRequest) -> str | None:
+    """Returns which part of the head is not UTF-8, after percent-decoding of path and query, and
+    the remedy; or None."""
+    if not _is_utf8_target(request.raw_path):
+        return "the path or the query is not UTF-8: percent-encode the bytes of UTF-8"
+    if not all(_is_utf8(text) for pair in request.headers.items() for text in pair):
+        return "a header is not UTF-8: send ASCII"
+    return None
 
 
 class _AnyHost:
@@ -85,6 +96,16 @@ def _hosts(request: web.BaseRequest) -> Container[str]:
 def _is_utf8(text: str) -> bool:
     # What is not UTF-8 comes from aiohttp as lone surrogates.
     return not any("\ud800" <= each <= "\udfff" for each in text)
+
+
+def _is_utf8_target(target: str) -> bool:
+    if "%" not in target:
+        return _is_utf8(target)
+    try:
+        unquote_to_bytes(target).decode()
+    except UnicodeError:  # of a raw byte, or of one in percent
+        return False
+    return True
 
 
 def _is_domain(host: str) -> bool:

@@ -12,16 +12,18 @@ import gm.hub.sedna_server
 import gm.web.own_endpoints
 import pool_sidecar.web.controller_endpoints
 import pool_sidecar.web.member_endpoints
+import relay_sidecar.web.listener
 from edge_sidecars.runtime.cli.values import Address
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.listener import Listener, ListenerOptions
 
-# The relay's and LC's handlers have rules of their own (access.own, LoopbackOnly).
+# The relay's API and LC's handlers have rules of their own (access.own, LoopbackOnly).
 COMPONENTS: dict[str, ListenerOptions] = {
     "elector": elector_sidecar.web.listener._OPTIONS,
     "gm": gm.web.own_endpoints._OPTIONS,
     "gm, websocket": gm.hub.sedna_server.OPTIONS,
     "pool": pool_sidecar.web.member_endpoints._OPTIONS,
+    "relay, own": relay_sidecar.web.listener.OWN,
     "pool controller": pool_sidecar.web.controller_endpoints._OPTIONS,
 }
 OWN = "Host: 127.0.0.1"
@@ -48,6 +50,13 @@ CASES = [
     (ALL, "/any", [OWN, "Authorization: Bearer \udcff"], "", 400),
     (ALL, "/any", [OWN, "Cookie: a=\udcff"], "", 400),
     (ALL, "/any", [OWN, "X-Any: \udcff"], "", 400),
+    (ALL, "/any/%C3%A4?a=%c3%a4&b=%", [OWN], "", 200),
+    (ALL, "/any/%ff", [OWN], "", 400),
+    (ALL, "/any/\udcff", [OWN], "", 400),
+    (ALL, "/any?uid=%C3", [OWN], "", 400),
+    (ALL, "/any?%ff=a", [OWN], "", 400),
+    (ALL, "/any?uid=\udcff", [OWN], "", 400),
+    (ALL, "/any/\u00e4/%C3", [OWN], "", 400),
 ]
 
 
