@@ -1,17 +1,32 @@
 """Nodes behind relays that lose their power while their link is cut."""
 
+from collections.abc import Iterator
+
 import pytest
 
+from tools.harness.nodes import storage
+from tools.harness.nodes.busy import spend_half_a_day
 from tools.harness.nodes.cluster import NodeCluster
 from tools.harness.nodes.workloads import PLAIN, RELAYED, PodFacts
+
+
+@pytest.fixture
+def with_volumes(cluster: NodeCluster) -> Iterator[None]:
+    """A pod more on each node with a relay: with a claim on a CSI driver, and with a Secret and a
+    ConfigMap that are immutable."""
+    with cluster.more(storage.objects(RELAYED), pods=map(storage.pod_name, RELAYED)):
+        yield
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_two_nodes_rebooted_while_cut_have_all_back_without_a_cloud(
-    cluster: NodeCluster, before: dict[str, PodFacts]
+    cluster: NodeCluster, with_volumes: None, before: dict[str, PodFacts]
 ) -> None:
+    """After half a day of Events, and of what others read by name."""
     theirs = [it for it in before.values() if it.node in RELAYED]
+    assert {storage.pod_name(it) for it in RELAYED} <= {it.name for it in theirs}
+    spend_half_a_day(cluster)
     for name in RELAYED:
         cluster.until_doctor_finds_nothing(name)
     with cluster.cut(*RELAYED):

@@ -2,18 +2,21 @@
 itself and is the reference."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
 from tools.bench.progress import say
+from tools.harness.nodes import storage
+from tools.harness.nodes.busy import spend_half_a_day
 from tools.harness.nodes.cluster import NodeCluster
 from tools.harness.nodes.node import Node
 from tools.harness.nodes.workloads import PLAIN, RELAYED
 
-# Seconds for which a node is away, up to this: pods of silent nodes are evicted after 351.
-CUT = 120.0
+# Seconds for which a node is away: for the first the control plane takes it for Ready throughout,
+# for the second it does not, and its pods are not evicted yet (after 351).
+SHORT_CUT, LONG_CUT = 30.0, 300.0
 # Until the pods of a node that is Ready again are, too: kubelet tells the API each 10 s.
 TOLD = 12.0
 # Pods of the workloads for each node, with which it has ten.
@@ -50,11 +53,15 @@ class Result:
 
 
 def reboots(cluster: NodeCluster, options: Options) -> Result:
-    """Both nodes lose power while cut; then the link is back."""
+    """Both nodes lose power while cut; then the link is back. Before each of these, half a day of
+    Events, and of what others read by name, goes through each relay. Among the pods are some with
+    claims on a CSI driver."""
     result = Result("reboot")
-    for number in range(options.runs):
-        result.samples.append(_reboot(cluster))
-        say(f"reboot {number + 1}: {result.samples[-1]}")
+    with cluster.more(storage.objects(RELAYED), pods=map(storage.pod_name, RELAYED)):
+        for number in range(options.runs):
+            spend_half_a_day(cluster)
+            result.samples.append(_reboot(cluster))
+            say(f"reboot {number + 1}: {result.samples[-1]}")
     return result
 
 
@@ -73,27 +80,39 @@ def _reboot(cluster: NodeCluster) -> dict[str, float]:
 
 
 def heals(cluster: NodeCluster, options: Options) -> Result:
-    """One node behind a relay and the one without are cut off for two minutes, then the link of the
-    one without is back, and then the other's."""
+    """One node behind a relay and the one without are cut off, then the link of the one without is
+    back, and then the other's: after a short cut, and after a long one."""
     result = Result("heal")
     for number in range(options.runs):
-        result.samples.append(_heal(cluster, RELAYED[number % len(RELAYED)]))
+        name = RELAYED[number % len(RELAYED)]
+        result.samples.append(_short_cut(cluster, name) | _long_cut(cluster, name))
         say(f"heal {number + 1}: {result.samples[-1]}")
     return result
 
 
-def _heal(cluster: NodeCluster, name: str) -> dict[str, float]:
+def _short_cut(cluster: NodeCluster, name: str) -> dict[str, float]:
+    """Until each node renews its Lease."""
+    with _cut(cluster.nodes[name]):
+        with _cut(cluster.nodes[PLAIN]):
+            time.sleep(SHORT_CUT)
+            old = {it: cluster.renewed(it) for it in (name, PLAIN)}
+        plain = _seconds_until(cluster, lambda: cluster.renewed(PLAIN) != old[PLAIN])
+    ours = _seconds_until(cluster, lambda: cluster.renewed(name) != old[name])
+    return {"renewed": ours, "renewed_plain": plain}
+
+
+def _long_cut(cluster: NodeCluster, name: str) -> dict[str, float]:
     """The node without a relay is back first. All is good once the other is Ready, the pods are
     those of before and ready, and all answer from everywhere."""
     wanted, containers = cluster.pods(), cluster.containers()
     with _cut(cluster.nodes[name]):
         with _cut(cluster.nodes[PLAIN]):
-            time.sleep(CUT)
+            time.sleep(LONG_CUT)
             assert not {name, PLAIN} & cluster.ready()
-        plain = _until_ready(cluster, PLAIN)
+        plain = _seconds_until(cluster, lambda: PLAIN in cluster.ready())
         time.sleep(TOLD)
     started = time.monotonic()
-    ready = _until_ready(cluster, name)
+    ready = _seconds_until(cluster, lambda: name in cluster.ready())
     cluster.until(lambda: cluster.are_ready(wanted), what="all pods are ready", every=QUICKLY)
     cluster.until(lambda: not cluster.faults(wanted.values()), what="all answer", every=QUICKLY)
     good = time.monotonic() - started
@@ -116,10 +135,10 @@ def _cut(node: Node) -> Iterator[None]:
         node.heal()
 
 
-def _until_ready(cluster: NodeCluster, name: str) -> float:
-    """Seconds from now."""
+def _seconds_until(cluster: NodeCluster, is_so: Callable[[], bool]) -> float:
+    """From now."""
     started = time.monotonic()
-    cluster.until(lambda: name in cluster.ready(), what=f"{name} is Ready", every=QUICKLY)
+    cluster.until(is_so, what="the node is heard again", every=QUICKLY)
     return time.monotonic() - started
 
 

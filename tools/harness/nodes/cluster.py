@@ -50,7 +50,9 @@ _CONTROLLERS = (
         "certificatesigningrequest-signing-controller",
     ),
     *("daemonset-controller", "endpointslice-controller", "node-ipam-controller"),
-    *("node-lifecycle-controller", "pod-garbage-collector-controller"),
+    *("node-lifecycle-controller", "persistentvolume-binder-controller"),
+    *("persistentvolume-protection-controller", "persistentvolumeclaim-protection-controller"),
+    "pod-garbage-collector-controller",
     *("root-ca-certificate-publisher-controller", "serviceaccount-controller"),
     *("statefulset-controller", "taint-eviction-controller"),
 )
@@ -240,6 +242,18 @@ class NodeCluster:
         wanted = 2 * len(self.nodes) + 1
         self.until(lambda: len(self.pods()) == wanted and not self.faults(), what="workloads")
 
+    @contextmanager
+    def more(self, objects: Sequence[Json], *, pods: Iterable[str]) -> Iterator[None]:
+        """Begins once the `pods` among the objects answer, too; deletes all of it in the end."""
+        wanted = set(pods)
+        self.apply(objects)
+        try:
+            self.until(lambda: wanted <= self.pods().keys() and not self.faults(), what="more pods")
+            yield
+        finally:
+            self.delete(objects)
+            self.until(lambda: not wanted & self.pods().keys(), what="fewer pods")
+
     def scale(self, deployment: str, replicas: int) -> None:
         """Returns when all answer."""
         self.kubectl.run("scale", "deployment", deployment, f"--replicas={replicas}").expect()
@@ -350,6 +364,12 @@ class NodeCluster:
             for each in it["status"].get("conditions", ())
             if (each["type"], each["status"]) == ("Ready", "True")
         }
+
+    def renewed(self, name: str) -> str:
+        """When the node's Lease was renewed last, by the node's own clock."""
+        path = f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{name}"
+        found: str = expect(self.plane.admin.get(path))["spec"]["renewTime"]
+        return found
 
     def pods(self) -> dict[str, PodFacts]:
         """Of the workloads."""

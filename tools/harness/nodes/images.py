@@ -30,7 +30,7 @@ _IPTABLES = [
 ]
 RELAY_FOLDER = "/opt/relay-sidecar"
 LOCK = ROOT / "tools" / "requirements" / "node.txt"
-PAUSE, WORKLOAD = "lab.example/pause:1", "lab.example/workload:1"
+PAUSE, WORKLOAD, CSI = "lab.example/pause:1", "lab.example/workload:1", "lab.example/csi-files:1"
 _OF_POOLS = ("relay", "elector", "pool")
 COREDNS, KUBECTL = "coredns/coredns:1.15.0", "lab.example/kubectl:1"
 _LAUNCHER = f"""#!/usr/bin/python3 -IB
@@ -85,6 +85,7 @@ def pod_images(client: docker.DockerClient, folder: Path) -> list[Path]:
     made = [
         _build(client, PAUSE, "scratch", [(workload, "workload")], ["/workload", "pause"]),
         _build(client, WORKLOAD, "scratch", [(workload, "workload")], ["/workload", "web"]),
+        _build(client, CSI, "scratch", [(programs.csi_files(), "csi-files")], ["/csi-files"]),
         _build(client, COREDNS, "scratch", [(programs.coredns(), "coredns")], ["/coredns"]),
         _build(
             client,

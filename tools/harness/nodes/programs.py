@@ -93,6 +93,12 @@ def workload() -> Path:
 
 
 @cache
+def csi_files() -> Path:
+    """A CSI driver, whose volumes are directories."""
+    return local_binary("csi-files", HERE / "csi" / "go.mod", version="v1")
+
+
+@cache
 def flanneld() -> Path:
     program = Program("flanneld", _FLANNEL, FLANNEL_VERSION, ".")
     target = _cached_path(program)
@@ -152,7 +158,7 @@ def versions() -> dict[str, str]:
 def main() -> int:
     try:
         found = [*node_programs().values(), *cni_plugins().values()]
-        others = (kube_proxy, kube_scheduler, coredns, flanneld, workload)
+        others = (kube_proxy, kube_scheduler, coredns, flanneld, workload, csi_files)
         found += [build() for build in others]
     except BuildError as error:
         print(error, file=sys.stderr)

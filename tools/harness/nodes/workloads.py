@@ -76,9 +76,15 @@ def service(app: str, *, name: str, **more: Any) -> Json:
     return _service(app, name=name, **more)
 
 
-def pod(name: str, *, node: str) -> Json:
-    """One more, which no scheduler places."""
-    return _object("Pod", name, spec={"nodeName": node, **_pod_spec()})
+def pod(name: str, *, node: str, volumes: Sequence[Json] = ()) -> Json:
+    """One more, which no scheduler places; `volumes` are mounted beside its files."""
+    spec = _pod_spec()
+    spec["volumes"] += volumes
+    [container] = spec["containers"]
+    container["volumeMounts"] += [
+        {"name": it["name"], "mountPath": f"/{it['name']}"} for it in volumes
+    ]
+    return _object("Pod", name, spec={"nodeName": node, **spec})
 
 
 def pods(found: Iterable[Json]) -> dict[str, PodFacts]:
