@@ -14,6 +14,7 @@ from tests.integration.manifests.gm_and_lc import until
 from tests.integration.manifests.typist import Typist
 from tests.unit.manifests.built import Json, containers, named, workload, write_kustomization
 from tools.harness.controlplane.access.accounts import expect
+from tools.harness.controlplane.access.service_account import ServiceAccountDirectory
 from tools.harness.controlplane.clients.admin import USER_AGENT, AdminClient
 from tools.harness.controlplane.clients.kustomize import kustomize
 from tools.harness.controlplane.cluster import ControlPlane
@@ -53,29 +54,47 @@ class Shop:
     def leases(self) -> str:
         return f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
 
-    def client(self, account: str = "shop") -> AdminClient:
-        return self.plane.client(self.plane.new_token(self.namespace, account))
+    def client(self, account: str = "shop", pod: str = "") -> AdminClient:
+        """With the token that kubelet would mount into `pod`; "": one that names no pod."""
+        body = self.pod(pod, account) if pod else None
+        return self.plane.client(self.plane.new_token(self.namespace, account, pod=body))
+
+    def pod(self, name: str, account: str = "shop") -> Json:
+        """A pod of the account, which runs nowhere."""
+        pods = f"/api/v1/namespaces/{self.namespace}/pods"
+        status, found = self.plane.admin.get(f"{pods}/{name}")
+        if status == HTTPStatus.OK:
+            return found
+        main = {"name": "main", "image": "example.com/shop:1"}
+        spec = {"serviceAccountName": account, "containers": [main]}
+        return expect(self.plane.admin.post(pods, {"metadata": {"name": name}, "spec": spec}))
 
     def make(self, name: str, **metadata: Any) -> None:
         """A Lease that somebody else made."""
         expect(self.plane.admin.post(self.leases, _lease(name, **metadata)))
 
-    def write(self, name: str, *, account: str = "shop", **metadata: Any) -> tuple[int, str]:
+    def write(
+        self, name: str, *, account: str = "shop", pod: str = "", holder: str = "", **metadata: Any
+    ) -> tuple[int, str]:
         """The answer to an update of the whole Lease by an account; what it says if refused."""
         path = f"{self.leases}/{name}"
         version = expect(self.plane.admin.get(path))["metadata"]["resourceVersion"]
-        body = _lease(name, resourceVersion=version, **metadata)
-        return _told(self.client(account).put(path, body))
+        body = _lease(name, holder, resourceVersion=version, **metadata)
+        return _told(self.client(account, pod).put(path, body))
 
-    def create(self, name: str, *, account: str = "shop", **metadata: Any) -> tuple[int, str]:
-        return _told(self.client(account).post(self.leases, _lease(name, **metadata)))
+    def create(
+        self, name: str, *, account: str = "shop", pod: str = "", holder: str = "", **metadata: Any
+    ) -> tuple[int, str]:
+        body = _lease(name, holder, **metadata)
+        return _told(self.client(account, pod).post(self.leases, body))
 
 
-def _lease(name: str, **metadata: Any) -> Json:
+def _lease(name: str, holder: str = "", **metadata: Any) -> Json:
     return {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
         "metadata": {"name": name, **metadata},
+        "spec": {"holderIdentity": holder} if holder else {},
     }
 
 
@@ -90,6 +109,7 @@ def shop(own_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> I
     namespace = own_plane.create_namespace("shop")
     _build(folder / "built", namespace=namespace)
     _build(folder / "prefixed", namePrefix="dev-")
+    _build(folder / "suffixed", nameSuffix="-eu")
     typist = Typist(own_plane, folder)
     typist.type(f"{APPLY} -k {POLICY}\n{APPLY} -k built")
     for name in ("other", "shop-other"):
@@ -112,10 +132,63 @@ def _build(folder: Path, **more: str) -> None:
 # ── what the account may write ──
 
 
-def test_its_own_names_with_the_label_are_written(shop: Shop) -> None:
-    assert shop.create("shop-pod-0", labels=LABELS) == (HTTPStatus.CREATED, "")
-    assert shop.write("shop-pod-0", labels=LABELS) == (HTTPStatus.OK, "")
-    assert shop.write("shop", labels=LABELS) == (HTTPStatus.OK, "")
+def test_a_pod_writes_its_own_name_and_the_table(shop: Shop) -> None:
+    of_pod: Json = {"pod": "pod-0", "holder": "pod-0_1", "labels": LABELS}
+    assert shop.create("shop-pod-0", **of_pod) == (HTTPStatus.CREATED, "")
+    assert shop.write("shop-pod-0", **of_pod) == (HTTPStatus.OK, "")
+    assert shop.write("shop", **of_pod | {"holder": "shards"}) == (HTTPStatus.OK, "")
+
+
+def test_a_pod_holds_no_other_lease_of_its_election(shop: Shop) -> None:
+    of_pod: Json = {"pod": "pod-0", "holder": "pod-0_1", "labels": LABELS}
+    shop.make("shop-held-1", labels=LABELS)
+    for answer, name in (
+        (shop.create("shop-eu-pod1", **of_pod), "shop-eu-pod1"),
+        (shop.create("shop-pod-01", **of_pod), "shop-pod-01"),
+        (shop.write("shop-held-1", **of_pod), "shop-held-1"),
+    ):
+        said = f"the pod pod-0 holds only the Lease shop-pod-0, not {name}: leave out --identity"
+        assert answer[0] == HTTPStatus.FORBIDDEN
+        assert answer[1].startswith(said)
+    assert shop.plane.admin.get(f"{shop.leases}/shop-eu-pod1")[0] == HTTPStatus.NOT_FOUND
+
+
+def test_the_lease_of_a_member_that_died_is_emptied_or_created_empty(shop: Shop) -> None:
+    """Else its shards would be nobody's."""
+    dead = "shop-dead-0"
+    expect(shop.plane.admin.post(shop.leases, _lease(dead, "dead-0_1", labels=LABELS)))
+    assert shop.write(dead, pod="pod-0", labels=LABELS) == (HTTPStatus.OK, "")
+    assert shop.create("shop-dead-1", pod="pod-0", labels=LABELS) == (HTTPStatus.CREATED, "")
+
+
+def test_a_token_that_names_no_pod_holds_no_members_lease(shop: Shop) -> None:
+    status, said = shop.create("shop-pod-7", holder="pod-7_1", labels=LABELS)
+    assert status == HTTPStatus.FORBIDDEN
+    assert said.startswith(
+        f"{shop.user} holds a member Lease only with the token that kubelet mounts into a pod"
+    )
+    assert shop.write("shop", holder="shards", labels=LABELS) == (HTTPStatus.OK, "")
+
+
+def test_an_election_makes_no_lease_in_the_names_of_another(shop: Shop) -> None:
+    """Of `shop-eu`, whose name begins with that of `shop`: also no empty one, which the member
+    of that name would find and leave alone."""
+    shop.typist.type(f"{APPLY} --namespace {shop.namespace} -k suffixed")
+    eu: Json = {"account": "shop-eu", "labels": {LABEL: "shop-eu"}}
+    until(lambda: shop.create("x", **eu)[1], what="the other RoleBinding is known")
+    for name in ("shop-eu-pod1", "shop-eu"):
+        status, said = shop.create(name, pod="pod-0", labels=LABELS)
+        assert status == HTTPStatus.FORBIDDEN
+        assert said.startswith(
+            f"the Lease {name} has a name of the election shop-eu, and the label"
+        )
+    assert shop.create("shop-eu-pod1", pod="pod1", holder="pod1_1", **eu)[0] == HTTPStatus.CREATED
+    assert shop.create("shop-eu-gone", pod="pod1", **eu)[0] == HTTPStatus.CREATED
+    # Two of one name: the first one has it.
+    of_pod: Json = {"pod": "eu-pod2", "holder": "eu-pod2_1", "labels": LABELS}
+    assert shop.create("shop-eu-pod2", **of_pod)[0] == HTTPStatus.CREATED
+    # An administrator may, as from a backup.
+    shop.make("shop-eu-pod3", labels=LABELS)
 
 
 def test_any_other_name_is_refused(shop: Shop) -> None:
@@ -155,7 +228,11 @@ def test_the_table_is_taken_over_from_whoever_led_before(shop: Shop) -> None:
 def test_a_member_puts_its_label_back_but_not_on_another_elections(shop: Shop) -> None:
     member = {"edge-sidecars.io/member": "{}"}
     shop.make("shop-pod-1", annotations=member)
-    assert shop.write("shop-pod-1", labels=LABELS) == (HTTPStatus.OK, "")
+    # Another pod's is not held by a pod that puts its label on it.
+    stolen = shop.write("shop-pod-1", pod="pod-0", holder="pod-0_1", labels=LABELS)
+    assert stolen[0] == HTTPStatus.FORBIDDEN
+    own = shop.write("shop-pod-1", pod="pod-1", holder="pod-1_1", labels=LABELS)
+    assert own == (HTTPStatus.OK, "")
     shop.make("shop-a-pod-1", annotations=member, labels={LABEL: "shop-a"})
     assert shop.write("shop-a-pod-1", labels=LABELS)[0] == HTTPStatus.FORBIDDEN
 
@@ -197,11 +274,17 @@ def test_an_administrator_writes_anything(shop: Shop) -> None:
 # ── electors under these rights ──
 
 
+def _mount(shop: Shop, name: str) -> ServiceAccountDirectory:
+    """The token that kubelet would mount into the pod."""
+    account = shop.plane.service_account_dir(shop.namespace, "shop", [])
+    token = shop.plane.new_token(shop.namespace, "shop", pod=shop.pod(name))
+    account.replace(token=token)
+    return account
+
+
 def _environ(shop: Shop, name: str) -> dict[str, str]:
     """What the manifest sets, and what kubelet would make of the downward API."""
-    pods = f"/api/v1/namespaces/{shop.namespace}/pods"
-    spec = {"containers": [{"name": "main", "image": "example.com/shop:1"}]}
-    pod = expect(shop.plane.admin.post(pods, {"metadata": {"name": name}, "spec": spec}))
+    pod = shop.pod(name)
     template = named(shop.objects, "Deployment", "shop")
     (elector,) = [it for it in containers(template) if it["name"] == "elector"]
     downward = {"POD_NAME": name, "POD_UID": pod["metadata"]["uid"]}
@@ -220,13 +303,12 @@ def _owned(pod: ElectorPod) -> int:
 
 @pytest.mark.slow
 def test_electors_work_within_these_rights_and_use_all_of_them(shop: Shop) -> None:
-    account = shop.plane.service_account_dir(shop.namespace, "shop", [])
     with Fleet(shop.plane, shop.namespace, lease="shop") as fleet:
         first, second = (
             fleet.add(
                 *("--shard-settle", "1s"),
                 timing=FAST,
-                credentials=account,
+                credentials=_mount(shop, f"pod-{number}"),
                 environ=_environ(shop, f"pod-{number}"),
             )
             for number in range(2)
@@ -258,9 +340,9 @@ def test_electors_work_within_these_rights_and_use_all_of_them(shop: Shop) -> No
 
 @pytest.mark.slow
 def test_an_elector_that_the_policy_refuses_says_so(shop: Shop) -> None:
-    account = shop.plane.service_account_dir(shop.namespace, "shop", [])
     with Fleet(shop.plane, shop.namespace, lease="another") as fleet:
-        pod = fleet.add(timing=FAST, credentials=account, environ=_environ(shop, "pod-9"))
+        credentials, environ = _mount(shop, "pod-9"), _environ(shop, "pod-9")
+        pod = fleet.add(timing=FAST, credentials=credentials, environ=environ)
 
         def reason() -> str:
             answer = pod.ask("/leader", timeout=10)

@@ -44,7 +44,7 @@ from tools.harness.controlplane.audit import (
     AuditLog,
     AuditSelectors,
 )
-from tools.harness.controlplane.clients.admin import AdminClient
+from tools.harness.controlplane.clients.admin import AdminClient, Json
 from tools.harness.controlplane.clients.answer import exchange
 from tools.harness.controlplane.daemon import Daemon, Runnable
 from tools.harness.controlplane.flags import (
@@ -313,11 +313,17 @@ class ControlPlane:
         )
 
     def new_token(
-        self, namespace: str, service_account: str, *, expires_in: float = TOKEN_LIFETIME
+        self,
+        namespace: str,
+        service_account: str,
+        *,
+        expires_in: float = TOKEN_LIFETIME,
+        pod: Json | None = None,
     ) -> str:
-        """Another token of an account that exists. It is refused from `expires_in` seconds on (0 or
-        less: from the start) or, if it was used before, up to 10 s later."""
-        return self._accounts.token(namespace, service_account, expires_in=expires_in)
+        """Another token of an account that exists, or of a `pod` of it as kubelet mounts it. It is
+        refused from `expires_in` seconds on (0 or less: from the start) or, if it was used before,
+        up to 10 s later."""
+        return self._accounts.token(namespace, service_account, expires_in=expires_in, pod=pod)
 
     def revoke_tokens(self, namespace: str, service_account: str) -> None:
         """Makes all tokens of the account invalid (within 10 s); new ones can do the same."""

@@ -63,15 +63,26 @@ class ServiceAccounts:
         for rule in (*rules[-1:], *cluster_rules[-1:]):
             self._wait_in_force(namespace, name, rule)
 
-    def token(self, namespace: str, name: str, *, expires_in: float = TOKEN_LIFETIME) -> str:
-        """A token by TokenRequest or, where that refuses so short a life, signed right here."""
+    def token(
+        self,
+        namespace: str,
+        name: str,
+        *,
+        expires_in: float = TOKEN_LIFETIME,
+        pod: Json | None = None,
+    ) -> str:
+        """A token by TokenRequest or, where that refuses so short a life, signed right here. With
+        a `pod` of the account, the token that kubelet would mount into it."""
         if expires_in >= TOKEN_REQUEST_MINIMUM:
             path = f"{_accounts(namespace)}/{name}/token"
-            body = {
+            body: Json = {
                 "apiVersion": "authentication.k8s.io/v1",
                 "kind": "TokenRequest",
                 "spec": {"expirationSeconds": int(expires_in)},
             }
+            if pod is not None:
+                reference = {it: pod["metadata"][it] for it in ("name", "uid")}
+                body["spec"]["boundObjectRef"] = {"kind": "Pod", "apiVersion": "v1", **reference}
             issued: str = expect(self._admin.post(path, body))["status"]["token"]
             return issued
         account = expect(self._admin.get(f"{_accounts(namespace)}/{name}"))
