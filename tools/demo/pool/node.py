@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from pool_sidecar.core.controller.node_state import DEFAULT_POOL_LABEL, MAY_LEAD_NODE_LABEL
+from pool_sidecar.lan.host_signs import CLOSED_PORT
 from tools.demo.pool.kubelet import NodeKubelet
 from tools.demo.timing import Timing
 from tools.harness.controlplane.access.kubeconfig import write_kubeconfig
@@ -125,7 +126,9 @@ class SiteNode:
         if self.candidate is not None:
             self.candidate.kill()
         node.member.kill()
-        self._silence = SilentAddress(node.member.address, node.member.lan_port)
+        self._silence = SilentAddress(
+            node.member.address, node.member.lan_port, datagrams=(CLOSED_PORT,)
+        )
         node.relay.kill()
         node.link.black_hole()
 
