@@ -17,6 +17,8 @@ from tools.harness.controlplane.access.certificates import Authority
 from tools.harness.controlplane.reservation import LOOPBACK, Reservation
 
 START_TIMEOUT = 30.0
+# In the file `token` of a target's folder.
+TOKEN = "a-token-of-some-length"
 # As many as the flood of 5,000 needs.
 DESCRIPTORS = 8192
 # A server that is not there, and credentials that nobody asks for.
@@ -68,6 +70,18 @@ RELAY = Target(
     "status",
     "status",
     "status",
+)
+_POOL = (
+    "--pool=http://127.0.0.1:9",
+    "--pool-token-file={folder}/token",
+    "--pool-resource=services",
+    "--pool-listen=127.0.0.1:{pool}",
+    "--endpoint-view=127.0.0.1:{view}",
+)
+RELAY_OF_POOL = replace(
+    RELAY,
+    flags=("--kubeconfig={folder}/https", *RELAY.flags[1:], *_POOL),
+    ports=(*RELAY.ports, "pool", "view"),
 )
 RELAY_OVER_TLS = Target(
     "relay_sidecar",
@@ -180,7 +194,7 @@ def running(target: Target) -> Iterator[Running]:
         (folder / "kubeconfig").write_text(KUBECONFIG, encoding="utf-8")
         https = KUBECONFIG.replace("http:", "https:")
         (folder / "https").write_text(https, encoding="utf-8")
-        (folder / "token").write_text("a-token-of-some-length", encoding="utf-8")
+        (folder / "token").write_text(TOKEN, encoding="utf-8")
         (folder / "token").chmod(0o600)
         Authority(folder, "ca").issue_server("serving", hosts=[LOOPBACK])
         flags = [each.format(folder=folder, **ports) for each in target.flags]

@@ -9,6 +9,7 @@ ends is not held up by a long copy.
 
 import errno
 import os
+import stat
 import threading
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
@@ -20,6 +21,8 @@ from lc.core.learning.samples import Segment
 from lc.files.file_thread import Progress
 
 CHUNK = 256 * 1024
+# The mode of the spool's folders.
+PRIVATE = 0o700
 
 
 class Halted(Exception):
@@ -69,9 +72,12 @@ def write_whole(target: Path, chunks: Iterable[bytes]) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Durable, with those above that were not there."""
+    """Durable, with those above that were not there. For this user alone: what is copied into it
+    may come from files that others cannot read."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+    if stat.S_IMODE(folder.stat().st_mode) != PRIVATE:  # of an earlier release
+        folder.chmod(PRIVATE)
     for each in missing:
         sync_folder(each.parent)
 

@@ -5,7 +5,7 @@ be killed by itself.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
@@ -75,16 +75,19 @@ class Cloud:
 
 
 class Edge:
-    """Started as a context manager; `namespace` "" for all."""
+    """Started as a context manager; `namespace` "" for all. `flags`: further ones of LC."""
 
-    def __init__(self, plane: ControlPlane, *, node: str, namespace: str) -> None:
+    def __init__(
+        self, plane: ControlPlane, *, node: str, namespace: str, flags: Sequence[str] = ()
+    ) -> None:
+        self._flags = flags
         self.place = Place(Kind.RELAY, plane)
         self._node = node
         self._within = [f"--namespace={namespace}"] if namespace else []
         self.lc: LcProcess
 
     def __enter__(self) -> Self:
-        flags = [*self._within, "--dataset-interval=1s", "--redial-cap=1s"]
+        flags = [*self._within, "--dataset-interval=1s", "--redial-cap=1s", *self._flags]
         with ExitStack() as stack:
             place = stack.enter_context(self.place)
             lc = LcProcess([*relay_flags(place.relay), *flags], node=self._node)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from edge_sidecars.sedna_api.core.capability import WORKER_KEY, capability, key_for
 from edge_sidecars.sedna_api.core.kinds import (
     DATASET,
     FEDERATED_LEARNING_JOB,
@@ -369,3 +370,53 @@ def test_a_burst_of_datasets_is_reported_as_a_whole(edge: Edge, cloud: Cloud) ->
     cloud.until(lambda: reported() == count)
     print(f"{count} created in {created:.1f}s, reported {time.monotonic() - began_at:.1f}s after")
     edge.lc.until(lambda status: status["reports"]["waiting"] == 0)
+
+
+def test_a_worker_is_known_by_its_capability_cut_off_and_after_a_restart_too(
+    control_plane: ControlPlane, cloud: Cloud
+) -> None:
+    """Its key comes through the relay, with the object."""
+    flags = ["--trust-any-worker=false"]
+    key = "0f" * 16
+    with Edge(control_plane, node=NODE, namespace=cloud.namespace, flags=flags) as edge:
+        uid = job(cloud, "job")
+        other = job(cloud, "other")
+        edge.knows("job", "other")
+        own = below(uid, "train-0", key)
+        assert answered(edge, cloud, "train-0", own) == 503  # GM has not given a key yet
+        for name, of in (("job", uid), ("other", other)):
+            given = {WORKER_KEY: key_for(of, key)}
+            cloud.edit(FEDERATED_LEARNING_JOB, name, {"metadata": {"annotations": given}})
+        cloud.until(lambda: answered(edge, cloud, "train-0", own) == 200)
+        strangers = [
+            "",
+            "/w/x",
+            below(uid, "train-1", key),
+            below(other, "train-0", key),
+            below(uid, "train-0", "f0" * 16),
+            below(uid, "train-0", key, node="edge-b"),
+        ]
+        assert {answered(edge, cloud, "train-0", it) for it in strangers} == {403}
+        cloud.until(lambda: len(cloud.bodies(NODE, uid)) == 1)
+        edge.place.cut()
+        edge.lc.until(lambda status: not status["link"]["isUp"])
+        edge.lc.kill()
+        edge.lc.start()
+        assert {answered(edge, cloud, "train-0", it) for it in strangers} == {403}
+        assert answered(edge, cloud, "train-0", own, count=2) == 200
+        edge.place.heal()
+        cloud.until(lambda: _rounds(cloud, uid) == [2])
+        assert cloud.bodies(NODE, other) == []
+
+
+def below(uid: str, worker: str, key: str, *, node: str = NODE) -> str:
+    return f"/w/{capability(key, uid=uid, worker=worker, node=node)}"
+
+
+def answered(edge: Edge, cloud: Cloud, worker: str, path: str, *, count: int = 1) -> int:
+    """What LC answers to a worker of `job`, with a path below that of LC."""
+    told = {"ownerName": "job", "ownerKind": "federatedlearningjob", "kind": "train"}
+    told |= {"namespace": cloud.namespace}
+    answer = edge.lc.report(worker, {**told, "ownerInfo": {"currentRound": count}}, below=path)
+    assert answer is not None
+    return answer.status

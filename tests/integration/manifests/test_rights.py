@@ -117,3 +117,20 @@ def test_the_leader_label_needs_its_role_and_no_more(
         user = f"system:serviceaccount:{namespace}:gm"
         until(lambda: not unused(label, _events(control_plane, user)), what="each rule is used")
     assert _refused(_events(control_plane, user)) == set()
+
+
+def test_an_electors_account_writes_its_own_lease_and_makes_others(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    """RBAC cannot hold `create` to a name."""
+    own = rules("active-standby-service", "Role", "gm-elector")
+    control_plane.kubeconfig_for(namespace, "gm", own)
+    client = control_plane.client(control_plane.new_token(namespace, "gm"))
+    leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+    for name in ("gm", "another"):
+        made = expect(client.post(leases, {"metadata": {"name": name}}))
+        status, _ = client.put(f"{leases}/{name}", {**made, "spec": {"holderIdentity": "me"}})
+        assert status == (HTTPStatus.OK if name == "gm" else HTTPStatus.FORBIDDEN)
+    for path in (f"{leases}/another", leases, f"/api/v1/namespaces/{namespace}/pods"):
+        assert client.get(path)[0] == HTTPStatus.FORBIDDEN
+    assert client.delete(f"{leases}/gm")[0] == HTTPStatus.FORBIDDEN

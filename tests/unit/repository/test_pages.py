@@ -1,10 +1,6 @@
 """The pages on modes and security are true of manifests and programs; each page is found."""
 
 import re
-from typing import Any
-
-import pytest
-import yaml
 
 from edge_sidecars.local_apiserver.storage import FILE_NAME as ORIGIN
 from elector_sidecar.config.config import parser as elector
@@ -84,24 +80,6 @@ def test_the_defaults_of_listeners_are_the_real_ones() -> None:
             default = default.rpartition(":")[2]
         # What is off by default need not say so.
         assert (found[1] if found else "off") == default, (program, flag, help_)
-
-
-@pytest.mark.parametrize(
-    ("row", "folder"),
-    [
-        ("of an elector", "elector"),
-        ("the same with `--leader-label`", "leader-label"),
-        ("of GM", "gm-namespace"),
-        ("of LC, mode relay", "lc"),
-    ],
-)
-def test_the_verbs_of_each_account_are_those_of_its_role(row: str, folder: str) -> None:
-    (may,) = (cells[1] for cells in rows(SECURITY, "What each may do") if cells[0] == row)
-    role = yaml.safe_load_all(document(f"manifests/rbac/{folder}/role.yaml"))
-    rules: list[dict[str, Any]] = [
-        rule for body in role if body["kind"].endswith("Role") for rule in body["rules"]
-    ]
-    assert set(re.findall(r"`([a-z]+)`", may)) == {verb for it in rules for verb in it["verbs"]}
 
 
 def test_the_files_at_the_edge_bear_the_names_that_are_told() -> None:

@@ -1,14 +1,159 @@
-"""The tests that docs/security.md names exist."""
+"""docs/security.md: each section names the tests that prove it, and manifests are what it says."""
 
+import ast
 import re
+from collections.abc import Iterator
+from typing import Any
 
-from tests.unit.repository.checkout import ROOT
+import pytest
+import yaml
+
+from tests.unit.repository.checkout import ROOT, document, rows, section
+
+SECURITY, PROOF = "docs/security.md", "What proves it"
+MANIFESTS = ROOT / "manifests"
+# Of sections that claim nothing.
+UNPROVEN = {PROOF}
+# Roles behind each row of "What each may do".
+ROLES = {
+    "of an elector": ["rbac/elector/role.yaml"],
+    "the same with `--shards`": ["components/elector-shards/role.yaml"],
+    "the same with `--leader-label`": ["rbac/leader-label/role.yaml"],
+    "of GM": ["rbac/gm-namespace/role.yaml", "rbac/gm/role.yaml"],
+    "of LC, mode relay": ["rbac/lc/role.yaml"],
+    "a node (`system:nodes`)": ["rbac/pool-nodes/role.yaml"],
+    "controller": ["rbac/pool-controller/role.yaml", "rbac/elector/role.yaml"],
+    "candidate": ["rbac/pool-candidate/role.yaml"],
+    "member's relay": ["rbac/pool-member/role.yaml"],
+}
+# How the page names resources.
+WORDS = {
+    "leases": "Lease",
+    "events": "Events",
+    "pods": "pods",
+    "nodes": "odes",
+    "secrets": "Secrets",
+    "services": "Services",
+    "endpointslices": "EndpointSlices",
+    "deployments": "Deployments",
+    "horizontalpodautoscalers": "autoscalers",
+    "nodereports": "NodeReports",
+    "poolmembers": "PoolMembers",
+    "validatingadmissionpolicies": "policies",
+    "validatingadmissionpolicybindings": "bindings",
+}
+# Containers that are root, with what they may beyond others.
+ROOTS = {
+    ("base/lc/daemonset.yaml", "lc"): ["CHOWN", "DAC_OVERRIDE", "FOWNER"],
+    ("overlays/relay/lc/daemonset.yaml", "relay"): [],
+    ("overlays/pool/member/daemonset.yaml", "member"): [],
+    ("overlays/pool/member/daemonset.yaml", "relay"): [],
+    ("keepalived/container/pod.yaml", "keepalived"): ["NET_ADMIN", "NET_RAW", "SETGID"],
+}
+# Which decide who comes in by a token.
+DOORS = (
+    "relay-sidecar/relay_sidecar/access/own.py",
+    "relay-sidecar/relay_sidecar/web/pool_reads.py",
+    "pool-sidecar/pool_sidecar/web/member_endpoints.py",
+    "pool-sidecar/pool_sidecar/lan/local_proxy.py",
+    "lc/lc/web/authentication.py",
+)
 
 
-def test_each_test_that_the_security_model_names_exists() -> None:
-    named = set(re.findall(r"`(test_\w+)`", (ROOT / "docs/security.md").read_text()))
-    assert len(named) > 5
-    defined: set[str] = set()
-    for file in (ROOT / "tests").rglob("test_*.py"):
-        defined.update(re.findall(r"^def (test_\w+)", file.read_text(), re.MULTILINE))
-    assert named - defined == set()
+def test_each_section_names_the_tests_that_prove_it() -> None:
+    told = [cells[0] for cells in rows(SECURITY, PROOF)]
+    proven = {found[1] for it in told if (found := re.match(r"\[([^]]+)\]\(#", it))}
+    titles = set(re.findall(r"^## (.+)$", document(SECURITY), re.M))
+    assert proven == titles - UNPROVEN
+    defined = {
+        test
+        for file in (ROOT / "tests").rglob("test_*.py")
+        for test in re.findall(r"^def (test_\w+)", file.read_text(encoding="utf-8"), re.M)
+    }
+    for _, statement, tests in rows(SECURITY, PROOF):
+        named = re.findall(r"`(test_\w+)`", tests)
+        assert named, statement
+        assert set(named) <= defined, set(named) - defined
+
+
+def test_prose_names_no_test() -> None:
+    assert "`test_" not in document(SECURITY).replace(section(SECURITY, PROOF), "")
+
+
+def _rules(files: list[str]) -> Iterator[dict[str, list[str]]]:
+    for file in files:
+        for body in yaml.safe_load_all((MANIFESTS / file).read_text(encoding="utf-8")):
+            if body["kind"].endswith("Role"):
+                yield from body["rules"]
+
+
+@pytest.mark.parametrize("account", ROLES)
+def test_each_right_of_an_account_is_told(account: str) -> None:
+    [may] = [it[1] for it in rows(SECURITY, "What each may do") if it[0] == account]
+    rules = list(_rules(ROLES[account]))
+    told = set(re.findall(r"[a-z]+", " ".join(re.findall(r"`([a-z ]+)`", may))))
+    assert told == {verb for it in rules for verb in it["verbs"]}
+    for resource in {each for it in rules for each in it["resources"]}:
+        plural, _, subresource = resource.partition("/")
+        assert WORDS.get(plural, "Sedna's objects") in may, resource
+        assert not subresource or "status" in may, resource
+
+
+def _containers(body: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(body, dict):
+        if "securityContext" in body and isinstance(body.get("name"), str):
+            yield body
+        for value in body.values():
+            yield from _containers(value)
+    elif isinstance(body, list):
+        for value in body:
+            yield from _containers(value)
+
+
+def _confined() -> Iterator[tuple[tuple[str, str], dict[str, Any]]]:
+    for file in sorted(MANIFESTS.rglob("*.yaml")):
+        text = file.read_text(encoding="utf-8")
+        if "securityContext" in text:
+            for body in yaml.safe_load_all(text):
+                for it in _containers(body):
+                    where = str(file.relative_to(MANIFESTS)), it["name"]
+                    yield where, it["securityContext"]
+
+
+def test_those_containers_are_root_that_the_page_names() -> None:
+    """CoreDNS is its own project's image, which says who it is."""
+    found = dict(_confined())
+    assert len(found) > 8
+    for where, context in found.items():
+        added = context.get("capabilities", {}).get("add", [])
+        assert not context.get("privileged")
+        if where in ROOTS:
+            assert (context["runAsUser"], sorted(added)) == (0, ROOTS[where])
+        elif where[1] == "coredns":
+            assert added == ["NET_BIND_SERVICE"]
+        else:
+            assert (context.get("runAsUser", 65532), added) == (65532, []), where
+    assert found.keys() >= ROOTS.keys()
+
+
+def test_gms_network_policy_lets_in_its_stream_and_prometheus() -> None:
+    text = (MANIFESTS / "base/gm/network-policy.yaml").read_text(encoding="utf-8")
+    spec = yaml.safe_load(text)["spec"]
+    assert spec["policyTypes"] == ["Ingress"]
+    stream, prometheus = spec["ingress"]
+    assert stream == {"ports": [{"port": "stream", "protocol": "TCP"}]}
+    [source] = prometheus["from"]
+    assert source == {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}
+    }
+    assert {it["port"] for it in prometheus["ports"]} == {4041, 9001, 10551}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_token_is_compared_in_constant_time(door: str) -> None:
+    """And by nothing else: == tells by its time how much is right."""
+    tree = ast.parse((ROOT / door).read_text(encoding="utf-8"))
+    assert "hmac.compare_digest" in {ast.unparse(it) for it in ast.walk(tree)}
+    for it in ast.walk(tree):
+        if isinstance(it, ast.Compare) and isinstance(it.ops[0], ast.Eq | ast.NotEq | ast.In):
+            assert not re.search(r"\b(given|told|_?token)\b", ast.unparse(it)), ast.unparse(it)

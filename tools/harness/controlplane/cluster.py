@@ -83,6 +83,7 @@ class ControlPlane:
         features: Sequence[str] = (),
         apis: Sequence[str] = (),
         without_plugins: Sequence[str] = (),
+        plugins: Sequence[str] = (),
         has_nodes: bool = False,
         host: str = LOOPBACK,
         run: Callable[[Sequence[str], Path], Runnable] | None = None,
@@ -128,6 +129,7 @@ class ControlPlane:
                 *(f"--feature-gates={it if '=' in it else f'{it}=true'}" for it in features),
                 *(f"--runtime-config={api}=true" for api in apis),
                 *(f"--disable-admission-plugins={it}" for it in without_plugins),
+                *(f"--enable-admission-plugins={it}" for it in plugins),
             ],
         )
 

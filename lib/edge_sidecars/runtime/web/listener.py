@@ -49,7 +49,7 @@ class ListenerOptions:
     `queue`. `shutdown_grace`: seconds for answers on their way
     when the listener closes. `ends_with_client`: a handler is cancelled when its client left.
     `max_head`: bytes. `write_timeout`: seconds without progress, after which a client does not
-    read. `guards`: refuses what a web page may have sent, and headers that are not UTF-8, before
+    read. `guards`: refuses what a web page may have sent, and heads that are not UTF-8, before
     the handler; without it the handler does so itself. `http`: further options of aiohttp's
     RequestHandler.
     """

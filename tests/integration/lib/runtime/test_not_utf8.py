@@ -17,6 +17,7 @@ from tests.strangers.targets import (
     LC,
     POOL_CONTROLLER,
     RELAY,
+    RELAY_OF_POOL,
     Running,
     Target,
     listening,
@@ -25,18 +26,6 @@ from tests.strangers.targets import (
 from tools.harness.controlplane.reservation import LOOPBACK
 
 PATIENCE = 10.0
-_POOL = (
-    "--pool=http://127.0.0.1:9",
-    "--pool-token-file={folder}/token",
-    "--pool-resource=services",
-    "--pool-listen=127.0.0.1:{pool}",
-    "--endpoint-view=127.0.0.1:{view}",
-)
-_OF_POOL = replace(
-    RELAY,
-    flags=("--kubeconfig={folder}/https", *RELAY.flags[1:], *_POOL),
-    ports=(*RELAY.ports, "pool", "view"),
-)
 _CALLERS = replace(RELAY, flags=(*RELAY.flags, "--access=caller"))
 _LOCAL = replace(RELAY, flags=("--origin=local", *RELAY.flags[1:]))
 _SHARDED = replace(ELECTOR, flags=(*ELECTOR.flags, "--shards=8"))
@@ -96,10 +85,10 @@ LISTENERS: dict[str, Judged] = {
         body=frozenset({400, 404, 405}),
     ),
     "relay, peers": Judged(
-        listening(_OF_POOL, "pool"), raw=_UNKNOWN, percent=_UNKNOWN, body=_UNKNOWN
+        listening(RELAY_OF_POOL, "pool"), raw=_UNKNOWN, percent=_UNKNOWN, body=_UNKNOWN
     ),
     "relay, endpoint view": Judged(
-        listening(_OF_POOL, "view"),
+        listening(RELAY_OF_POOL, "view"),
         percent=frozenset({200, 400, 410, 503}),
         body=frozenset({405, 503}),
     ),

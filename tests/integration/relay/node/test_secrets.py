@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from edge_sidecars.apimachinery.objects import Item
 from relay_sidecar.core.access.authorization import AuthorizationCache
 from relay_sidecar.core.access.authorizer import Attributes, UserInfo
 from relay_sidecar.core.access.offline_clock import OfflineClock
-from relay_sidecar.journal.tables import kept_digest
+from relay_sidecar.journal.tables import item_digest, kept_digest
 from tests.integration.relay.node.node_place import NodePlace, allow_nodes, write_key
 from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
@@ -178,6 +179,37 @@ def test_rows_that_somebody_wrote_into_the_journal_open_no_secret(
     assert value(kubelet.get(path, named("db"))) == SECRET
     assert "rows of the journal are not authentic" in node.relay.log_text()
     assert "relay_journal_rows_rejected_total{} 2" in node.relay.metrics()
+
+
+def test_an_object_that_somebody_wrote_into_the_journal_is_shown(
+    node: NodePlace, kubelet: Caller, contents: Contents
+) -> None:
+    """With the key, too: what is neither a Secret, a token nor a right has a checksum alone. Who
+    can write there writes kubelet's pods: the page on security says so."""
+    contents.configmap("a", said="by upstream")
+    path = contents.path("configmaps")
+    kubelet.get(path, {"resourceVersion": "0"}).expect()
+    time.sleep(SAVED)
+    node.cut()
+    node.relay.kill()
+    forge_objects(node.relay.data_dir / "journal.sqlite3", "a", b"by upstream", b"by somebody")
+    node.relay.start()
+    [item] = kubelet.get(path, {"resourceVersion": "0"}).expect()["items"]
+    assert item["data"] == {"said": "by somebody"}
+
+
+def forge_objects(journal: Path, name: str, old: bytes, new: bytes) -> None:
+    with sqlite3.connect(journal) as connection:
+        columns = "stream, namespace, version, raw"
+        rows = connection.execute(f"SELECT {columns} FROM object WHERE name = ?", (name,))
+        for stream, namespace, version, raw in rows.fetchall():
+            item = Item((namespace, name), version, raw.replace(old, new))
+            connection.execute(
+                "UPDATE object SET raw = ?, digest = ?"
+                " WHERE stream = ? AND namespace = ? AND name = ?",
+                (item.raw, item_digest(item), stream, namespace, name),
+            )
+    connection.close()
 
 
 def forge_rights(journal: Path, token: str, namespace: str) -> None:

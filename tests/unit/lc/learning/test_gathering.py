@@ -1,6 +1,7 @@
 """What is taken from a dataset's file, whatever becomes of the file between two looks."""
 
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -78,6 +79,15 @@ def test_the_first_part_of_new_lines_trains_and_the_rest_judges(job: Job) -> Non
     job.add("e\nf\n")
     job.look()
     assert (job.train(), job.evaluation()) == (["a", "b", "e"], ["c", "d", "f"])
+
+
+def test_samples_are_for_lc_alone_whoever_may_read_the_dataset(job: Job) -> None:
+    job.data.chmod(0o600)
+    job.spool.folder.mkdir(mode=0o755)  # as an earlier release made it
+    job.add("1\n2\n")
+    job.look()
+    assert job.train()
+    assert stat.S_IMODE(job.spool.folder.stat().st_mode) == 0o700
 
 
 def test_an_empty_file_gives_nothing(job: Job) -> None:

@@ -462,3 +462,28 @@ def test_whatever_was_committed_in_whichever_order_is_what_is_loaded(
 
             play(Path(folder), live)
         model.check(load(Path(folder)))
+
+
+def test_what_is_deleted_is_overwritten_where_secrets_are_sealed(tmp_path: Path) -> None:
+    """In the database's file; its WAL is gone once all of it is there."""
+    content = os.urandom(6000)
+
+    async def life() -> None:
+        journal = await Journal.open(tmp_path, overwrites=True)
+        await journal.load()
+        await journal.commit(Blob("sealed", b"db", content))
+        await journal.close()
+        assert _holds(tmp_path, content)
+        journal = await Journal.open(tmp_path, overwrites=True)
+        await journal.load()
+        await journal.commit(Blob("sealed", b"db", None))
+        await journal.close()
+        assert not _holds(tmp_path, content)
+
+    asyncio.run(life())
+
+
+def _holds(folder: Path, content: bytes) -> bool:
+    """Any part of it, wherever SQLite cuts it."""
+    files = b"".join(path.read_bytes() for path in folder.iterdir())
+    return any(content[at : at + 64] in files for at in range(0, len(content) - 64, 32))

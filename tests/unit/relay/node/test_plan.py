@@ -237,6 +237,11 @@ def test_the_relay_is_in_a_sandbox(node: Node) -> None:
     lines = node.contents()[units.FOLDER / units.RELAY].decode().splitlines()
     for line in ("ProtectSystem=strict", "NoNewPrivileges=yes", f"ReadWritePaths={DATA}"):
         assert line in lines
+    # As root, which may do nothing else.
+    assert [it for it in lines if it.startswith("CapabilityBoundingSet=")] == [
+        "CapabilityBoundingSet=CAP_SYS_PTRACE"
+    ]
+    assert not [it for it in lines if it.startswith(("User=", "AmbientCapabilities="))]
     assert "PrivateTmp=yes" in lines
     # Which would hide the program.
     unit = node.contents(program=("/tmp/venv/bin/relay-sidecar",))[units.FOLDER / units.RELAY]
