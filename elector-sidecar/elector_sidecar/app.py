@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 from edge_sidecars.kubeapi import (
@@ -18,11 +19,10 @@ from edge_sidecars.kubeapi import (
     UnusableCredentials,
     pod_credentials,
 )
-from edge_sidecars.runtime.cli.environment import warn_of_unknown_variables
-from edge_sidecars.runtime.log import fields, logger, setup
+from edge_sidecars.runtime.cli.program import Program
+from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.runtime.process import (
     VERSION,
-    exit_on_bad_input,
     freeze_gc,
     install_signal_handlers,
 )
@@ -60,17 +60,25 @@ FREEZE_GC_AFTER = 2.0
 
 
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
+    program = Program(
+        name="elector-sidecar",
+        prefix=PREFIX,
+        parser=parser,
+        load=partial(load, hostname=socket.gethostname()),
+        refusals=(UnusableCredentials,),
+    )
+    return program.run(arguments, environ, _run)
+
+
+def _run(config: Config) -> int:
+    """The exit status."""
+    credentials, config = _credentials(config)
     status = 0
-    with exit_on_bad_input("elector-sidecar", UnusableCredentials):
-        config = load(arguments, environ, hostname=socket.gethostname())
-        setup(config.log_format, config.log_level)
-        warn_of_unknown_variables(parser(), environ, prefix=PREFIX)
-        credentials, config = _credentials(config)
-        try:
-            asyncio.run(_serve(config, credentials))
-        except* ListenerUnresponsive as group:
-            logger.error("the listener is dead", extra=fields(error=group.exceptions[0]))
-            status = LISTENER_UNRESPONSIVE
+    try:
+        asyncio.run(_serve(config, credentials))
+    except* ListenerUnresponsive as group:
+        logger.error("the listener is dead", extra=fields(error=group.exceptions[0]))
+        status = LISTENER_UNRESPONSIVE
     return status
 
 

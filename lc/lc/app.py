@@ -5,6 +5,7 @@ Guarantee: clients can never use up the file descriptors that the store, dataset
 """
 
 import asyncio
+import errno
 import os
 import socket
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from functools import partial
 import uvloop
 
 from edge_sidecars.runtime.cli.program import Program
-from edge_sidecars.runtime.cli.values import BadInput
+from edge_sidecars.runtime.cli.values import BadInput, describe_failure
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.runtime.process import (
     VERSION,
@@ -34,6 +35,10 @@ from lc.web.authentication import LoopbackOnly, TokenAuthentication, TokenFile
 from lc.wiring import LocalController
 
 FAILED = 1
+# mkdir(2): a file system that has no such directory, for root neither, like /proc.
+_REFUSED_PATH = frozenset(
+    {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG}
+)
 # More than the workers of a node, each of which opens a connection for each report.
 MAX_CONNECTIONS = 512
 # Kept for datasets, the store, the link and the runtime itself.
@@ -89,6 +94,14 @@ def _check_directories(config: Config) -> None:
             f"--data-dir {data_dir}: {there} is no directory that this user may write to; name "
             "another"
         )
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        if error.errno not in _REFUSED_PATH:
+            return
+        raise BadInput(
+            f"--data-dir {data_dir}: it cannot be made: {describe_failure(error)}; name another"
+        ) from error
 
 
 async def _serve(config: Config) -> None:

@@ -18,7 +18,6 @@ from edge_sidecars.runtime.cli.program import Program
 from edge_sidecars.runtime.cli.values import BadInput
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.runtime.process import (
-    VERSION,
     freeze_gc,
     install_signal_handlers,
     raise_descriptor_limit,
@@ -133,7 +132,7 @@ def _export(
         # The variable may be meant for another container of the pod.
         logger.warning("OTEL_EXPORTER_OTLP_ENDPOINT is not served", extra=fields(lack=error.msg))
         return
-    telemetry = RelayTelemetry(relay.report, namespace=config.namespace, version=VERSION)
+    telemetry = RelayTelemetry(relay.report, namespace=config.namespace)
     stack.push_async_callback(telemetry.close)
     spawn(telemetry.run())
 

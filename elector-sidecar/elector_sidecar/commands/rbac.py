@@ -20,7 +20,8 @@ from edge_sidecars.runtime.cli.rbac_manifest import (
 )
 from edge_sidecars.runtime.cli.values import BadInput
 from elector_sidecar.config import PREFIX
-from elector_sidecar.config.config import MAX_LABEL_VALUE, MAX_NAME, NAME_PATTERN
+from elector_sidecar.config.config import MAX_LABEL_VALUE, MAX_NAME, NAME_PATTERN, label, shards
+from elector_sidecar.shards.table.ranges import MIN_SHARDS
 
 PROG = "elector-sidecar rbac"
 LEASES = "coordination.k8s.io"
@@ -65,7 +66,9 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
 def _print(arguments: list[str], environ: Mapping[str, str]) -> None:
     given = vars(_parser().parse_args(arguments))
     options = Options(given, environ, prefix=PREFIX)
-    sys.stdout.write(manifest([_grant(options, given)]))
+    with options.naming_variables():
+        text = manifest([_grant(options)])
+    sys.stdout.write(text)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -80,17 +83,21 @@ def _parser() -> argparse.ArgumentParser:
         "--service-account", metavar="NAME", help="of the pods with the elector (required)"
     )
     it.add_argument("--namespace", metavar="NS", help="default: that of kubectl")
-    it.add_argument("--shards", action="store_true", help="for electors with --shards")
-    it.add_argument("--leader-label", action="store_true", help="for electors with --leader-label")
+    for name, value, some in (
+        ("shards", "NUMBER", str(MIN_SHARDS)),
+        ("leader-label", "KEY=VALUE", "role=leader"),
+    ):
+        text = f"for electors with --{name}, whose value may be named too"
+        it.add_argument(f"--{name}", metavar=value, nargs="?", const=some, help=text)
     return it
 
 
-def _grant(options: Options, given: Mapping[str, object]) -> Grant:
-    lease, is_sharded = options.text("lease"), bool(given["shards"])
+def _grant(options: Options) -> Grant:
+    lease, is_sharded = options.text("lease"), bool(options.parsed("shards", shards, 0))
     _check_lease(lease, is_sharded=is_sharded)
     where = options.parsed("namespace", namespace, "")
     rules = [*(_SHARDS if is_sharded else _one_leader(lease)), _EVENTS]
-    if given["leader_label"]:
+    if options.parsed("leader_label", label, None):
         rules.append(_LEADER_LABEL)
     account = Account(name=_account(options), namespace=where)
     return Grant(

@@ -33,7 +33,7 @@ from edge_sidecars.runtime.cli.status_command import (
     aligned,
     connection_to,
 )
-from edge_sidecars.runtime.cli.values import BadInput, address, url
+from edge_sidecars.runtime.cli.values import BadInput, address, api_server_url
 from elector_sidecar.config import DEFAULT_LISTEN, PREFIX
 from elector_sidecar.config.config import NAME_PATTERN, NAMESPACE_PATTERN
 from elector_sidecar.core.lease import parse_lease, pod_name, wall_seconds
@@ -120,7 +120,7 @@ def _options(arguments: list[str], environ: Mapping[str, str]) -> argparse.Names
             f"--namespace {given.namespace!r:.80} is not a namespace: lower-case, digits and -"
         )
     if given.server is not None:
-        named("server", url, given.server)
+        named("server", api_server_url, given.server)
     given.url = given.url or default
     return given
 

@@ -26,9 +26,21 @@ from edge_sidecars.runtime.cli.options import (
     option_values,
     pod_namespace,
     setting,
+    switch_option,
 )
 from edge_sidecars.runtime.cli.proxies import NO_PROXIES, ProxyVariables, proxy_variables
-from edge_sidecars.runtime.cli.values import Address, BadInput, address, seconds, url, whole
+from edge_sidecars.runtime.cli.values import (
+    Address,
+    BadInput,
+    address,
+    api_server_url,
+    check_distinct,
+    count,
+    seconds,
+    url,
+    url_like,
+    whole,
+)
 from elector_sidecar.config import DEFAULT_LISTEN, PREFIX, contrib
 from elector_sidecar.core.timing import Timing, UnsafeTiming
 from elector_sidecar.shards.table.ranges import MAX_SHARDS, MIN_SHARDS
@@ -61,16 +73,19 @@ _NEEDS = {
 }
 
 
-def _shards(text: str) -> int:
+def shards(text: str) -> int:
+    """How many. Raises `BadInput`."""
     try:
-        shards = whole(text)
+        found = whole(text)
     except BadInput:
-        shards = -1
-    if shards == 1:
+        found = -1
+    if found == 1:
         raise BadInput("'1': one shard is one leader; drop the flag")
-    if not MIN_SHARDS <= shards <= MAX_SHARDS:
-        raise BadInput(f"{text!r:.40} is not a number from {MIN_SHARDS} to {MAX_SHARDS}, like 64")
-    return shards
+    if not MIN_SHARDS <= found <= MAX_SHARDS:
+        raise BadInput(
+            f"{text!r:.40} is not a number: write one from {MIN_SHARDS} to {MAX_SHARDS}, like 64"
+        )
+    return found
 
 
 def _mode(text: str) -> int:
@@ -80,13 +95,17 @@ def _mode(text: str) -> int:
     except ValueError:
         mode = -1
     if not 0 <= mode <= 0o777:
-        raise BadInput(f"{text!r} is not a mode: write it as for chmod, like 0660")
+        raise BadInput(f"{text!r:.40} is not a mode: write it as for chmod, like 0660")
     return mode
 
 
-def _label(text: str) -> tuple[str, str]:
+def label(text: str) -> tuple[str, str]:
+    """Key and value. Raises `BadInput`."""
     if not LABEL_PATTERN.fullmatch(text):
-        raise BadInput(f"{text!r} is not KEY=VALUE with a valid label key and value")
+        raise BadInput(
+            f"{text!r:.120} is not KEY=VALUE with a valid label key and value: write it like "
+            "role=leader"
+        )
     key, _, value = text.partition("=")
     return key, value
 
@@ -129,7 +148,7 @@ class Config:
     shards: int | None = option(
         "NUMBER",
         "2-256: share the work instead of leading; the Lease is then the table of owners",
-        _shards,
+        shards,
         group="shards",
     )
     shard_settle: float = setting("5s", "a member takes its share only after so long", seconds)
@@ -139,35 +158,33 @@ class Config:
     health_interval: float = setting(
         "1s", "between two checks; also the limit of one, if over 1s", seconds
     )
-    health_failures: int = setting("3", "so many in a row make it unhealthy", whole)
+    health_failures: int = setting("3", "so many in a row make it unhealthy", count)
     health_grace: float = setting("30s", "from acquisition, before failures count", seconds)
     health_backoff: float = setting("10s", "an ex-leader contends again after it", seconds)
     drain_url: str | None = option(
-        "URL", "POSTed before release; a 2xx says that the main has stopped leading", url
+        "URL",
+        "POSTed before release; a 2xx says that the main has stopped leading",
+        url_like("http://127.0.0.1:8080/drain"),
     )
     drain_timeout: float = setting("10s", "then the Lease is left to expire", seconds)
-    release_on_term: bool = option(
-        "true|false",
-        "at SIGTERM the main has stopped already (native sidecars)",
-        contrib.switch,
-        default="false",
-        is_switch=True,
+    release_on_term: bool = switch_option(
+        "at SIGTERM the main has stopped already (native sidecars)"
     )
     notify_url: str | None = option(
         "URL",
         "the /leader document is POSTed there at each change",
-        url,
+        url_like("http://127.0.0.1:8080/leader"),
         group="telling others",
     )
     leader_label: tuple[str, str] | None = option(
-        "KEY=VALUE", "kept on the leader's pod, taken off all others", _label
+        "KEY=VALUE", "kept on the leader's pod, taken off all others", label
     )
     kubeconfig: Path | None = option(
         "FILE[:FILE]", "default: the pod's service account", Path, group="API server"
     )
     # None: the kubeconfig's current one.
     context: str | None = option("NAME", "of the kubeconfig; default: its current one")
-    server: str | None = option("URL", "overrides the address", url)
+    server: str | None = option("URL", "overrides the address", api_server_url)
     service_account_dir: Path = option(
         "DIR", "default {default}", Path, default=SERVICE_ACCOUNT_DIR
     )
@@ -211,8 +228,13 @@ class Config:
                 f"--lease-file {self.lease_file} and --shards exclude each other: a table has one "
                 "name; use --lease"
             )
-        if self.health_failures < 1:
-            raise BadInput(f"--health-failures {self.health_failures} must be at least 1")
+        check_distinct(
+            {
+                "--listen": self.listen,
+                "--http": self.contrib_listen,
+                "--probe-listen": self.probe_listen,
+            }
+        )
         if self.health_interval <= 0:
             raise BadInput(f"--health-interval {self.health_interval:g}s must be positive")
         if self.shards is not None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from edge_sidecars.runtime.cli.options import Options, Parser, flag, named
-from edge_sidecars.runtime.cli.values import Address, BadInput, address, seconds
+from edge_sidecars.runtime.cli.values import Address, BadInput, address, seconds, switch
 from elector_sidecar.core.timing import MARGIN, MIN_LEASE_DURATION
 
 T = TypeVar("T")
@@ -30,14 +30,6 @@ _OURS = {
     "namespace": "election_namespace",
     "lease_duration": "ttl",
 }
-
-
-def switch(text: str) -> bool:
-    if text.lower() in ("false", "0", "no"):
-        return False
-    if text.lower() in ("true", "1", "yes"):
-        return True
-    raise BadInput(f"{text!r}: write true or false")
 
 
 def add_flags(parser: Parser) -> None:

@@ -11,12 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
 
 from edge_sidecars.runtime.cli.options import (
     Options,
     Parser,
-    choice,
     command_line,
     log_format_option,
     log_level_option,
@@ -25,16 +23,18 @@ from edge_sidecars.runtime.cli.options import (
     option_values,
     pod_namespace,
     setting,
+    switch_option,
 )
 from edge_sidecars.runtime.cli.proxies import NO_PROXIES, ProxyVariables, proxy_variables
 from edge_sidecars.runtime.cli.values import (
     Address,
     BadInput,
     address,
+    check_distinct,
+    count,
     plain_url,
     seconds,
-    url,
-    whole,
+    url_like,
 )
 from gm.config import DEFAULT_LISTEN, PREFIX
 from gm.core.kind import DEFAULT_LC_SERVER
@@ -44,6 +44,8 @@ OFF = "off"
 DEFAULT_API = "http://127.0.0.1:10550"
 DEFAULT_RELAY_STATUS = "http://127.0.0.1:10551"
 DEFAULT_ELECTOR = "http://127.0.0.1:4040"
+# Sedna's.
+DEFAULT_KB_SERVER = "http://localhost:9020"
 # RFC 1123 label, as Kubernetes wants names of namespaces.
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 # RFC 1123 subdomain.
@@ -103,11 +105,6 @@ def service_account(text: str) -> str:
     return text
 
 
-def _switch(text: str) -> Any:
-    parse = choice("false", "true", true="true")
-    return option("true|false", text, parse, default="false")
-
-
 @dataclass(frozen=True, kw_only=True)
 class Config:
     """Everything that `gm` is told; durations in seconds."""
@@ -129,7 +126,9 @@ class Config:
         name="namespace",
         is_repeated=True,
     )
-    allow_kube_system: bool = _switch("make workers for jobs in kube-system too; default false")
+    allow_kube_system: bool = switch_option(
+        "make workers for jobs in kube-system too; default false"
+    )
     api: str = option(
         "URL",
         "the relay: the Kubernetes API; default {default}",
@@ -159,7 +158,7 @@ class Config:
     client_ca: Path | None = option(
         "FILE", "LCs must bring a certificate that it signed, with their node", Path
     )
-    review_tokens: bool = _switch(
+    review_tokens: bool = switch_option(
         "LCs must bring a token that the API server binds to their node; default false"
     )
     # None: without --review-tokens.
@@ -168,22 +167,25 @@ class Config:
         "whose tokens these are; default lc in GM's own namespace",
         service_account,
     )
-    trust_any_lc: bool = _switch(
+    trust_any_lc: bool = switch_option(
         "take LCs of other machines without credentials too, as any node; default false"
     )
     max_lcs: int = setting(
-        str(DEFAULT_MAX_LCS), "LCs, and connections of each of the two addresses, at a time", whole
+        str(DEFAULT_MAX_LCS), "LCs, and connections of each of the two addresses, at a time", count
     )
     # What Sedna's GM tells its workers (localController.server, knowledgeBaseServer.server).
     lc_server: str = option(
         "URL",
         "LC_SERVER, before the capability of each worker; default {default}",
-        url,
+        url_like(DEFAULT_LC_SERVER),
         default=DEFAULT_LC_SERVER,
         group="what workers are told",
     )
     kb_server: str = option(
-        "URL", "KB_SERVER; default {default}", url, default="http://localhost:9020"
+        "URL",
+        "KB_SERVER; default {default}",
+        url_like(DEFAULT_KB_SERVER),
+        default=DEFAULT_KB_SERVER,
     )
     listen: Address = option(
         "HOST:PORT",
@@ -193,7 +195,7 @@ class Config:
         group="this process",
     )
     concurrency: int = setting(
-        "32", "so many objects are worked on at a time, with shards by all GMs together", whole
+        "32", "so many objects are worked on at a time, with shards by all GMs together", count
     )
     request_timeout: float = setting(
         "5s",
@@ -215,8 +217,6 @@ class Config:
             raise BadInput(
                 f"--concurrency {self.concurrency} must be between 1 and {MAX_CONCURRENCY}"
             )
-        if self.max_lcs < 1:
-            raise BadInput(f"--max-lcs {self.max_lcs} must be at least 1")
         self._check_listeners()
         if (self.tls_cert is None) != (self.tls_key is None):
             raise BadInput("--tls-cert and --tls-key need each other: name both")
@@ -294,15 +294,10 @@ class Config:
             "--stream-listen": self.stream_listen,
             "--sedna-listen": self.sedna_listen,
         }
-        ports: dict[int, str] = {}
         for name, it in named.items():
-            if it is None:
-                continue
-            if it.path:
+            if it is not None and it.path:
                 raise BadInput(f"{name} {it}: LCs, kubelet and Prometheus need host:port")
-            if it.port and it.port in ports:
-                raise BadInput(f"{name} {it} has the port of {ports[it.port]}: choose another one")
-            ports[it.port] = name
+        check_distinct(named)
 
 
 def parser() -> Parser:

@@ -14,7 +14,6 @@ from pathlib import Path, PurePosixPath
 from edge_sidecars.runtime.cli.options import (
     Options,
     Parser,
-    choice,
     command_line,
     flag,
     log_format_option,
@@ -23,6 +22,7 @@ from edge_sidecars.runtime.cli.options import (
     option,
     option_values,
     setting,
+    switch_option,
 )
 from edge_sidecars.runtime.cli.proxies import NO_PROXIES, ProxyVariables, proxy_variables
 from edge_sidecars.runtime.cli.values import (
@@ -30,9 +30,10 @@ from edge_sidecars.runtime.cli.values import (
     Address,
     BadInput,
     address,
+    check_distinct,
     seconds,
     size,
-    url,
+    url_like,
     whole,
 )
 from lc.config import DEFAULT_BIND_PORT, PREFIX, SEDNA_TWINS
@@ -75,7 +76,7 @@ def loopback(text: str) -> Address:
 
 
 def _base(text: str) -> str:
-    return url(text).rstrip("/")
+    return url_like("http://127.0.0.1:10550")(text).rstrip("/")
 
 
 def _directory(text: str) -> PurePosixPath:
@@ -176,14 +177,10 @@ class Config:
     token_file: Path | None = option(
         "FILE", "what clients of --node-listen must know; read again at a change", Path
     )
-    trusts_any_worker: bool = option(
-        "true|false",
+    trusts_any_worker: bool = switch_option(
         "take reports without the capability that GM gives each worker: pods of an earlier "
-        "release; default {default}",
-        choice("true", "false", true="true"),
-        default="false",
+        "release; default false",
         name="trust_any_worker",
-        is_switch=True,
     )
     log_format: str = log_format_option(group="logging")
     log_level: str = log_level_option()
@@ -193,7 +190,9 @@ class Config:
         if not _NODE.fullmatch(self.node) or len(self.node) > MAX_NODE:
             raise BadInput(f"--node {self.node!r:.80} is not a node's name: set NODENAME")
         if self.namespace and not _NAMESPACE.fullmatch(self.namespace):
-            raise BadInput(f"--namespace {self.namespace!r:.80} is not a namespace")
+            raise BadInput(
+                f"--namespace {self.namespace!r:.80} is not a namespace: lower-case, digits and -"
+            )
         if not self.is_relay and not self.gm_addresses:
             raise BadInput("--gm-address is missing: name GM's stream, like gm.sedna:9000")
         if (self.tls_cert is None) != (self.tls_key is None):
@@ -235,6 +234,7 @@ class Config:
             )
         if self.node_listen.path:
             raise BadInput(f"--node-listen {self.node_listen}: name an address of this node")
+        check_distinct({"--bind-port": self.listen, "--node-listen": self.node_listen})
 
 
 def parser() -> Parser:

@@ -18,6 +18,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from edge_sidecars.runtime.metrics import Kind, Metric
+from edge_sidecars.runtime.version import VERSION
 
 # Seconds that a collector has for the last export, and between two looks whether it is done.
 SHUTDOWN_GRACE = 1.5
@@ -26,7 +27,7 @@ SHUTDOWN_POLL = 0.02
 
 class Exporter:
     """Exports until `close`, which flushes. `measure`: the metrics of now; it is called in the
-    SDK's threads."""
+    SDK's threads. `attributes`: of the resource, beside service.version."""
 
     def __init__(
         self,
@@ -34,9 +35,8 @@ class Exporter:
         measure: Callable[[], Iterable[Metric]],
         *,
         attributes: Mapping[str, str],
-        version: str | None = None,
     ) -> None:
-        resource = Resource.create(attributes)
+        resource = Resource.create({"service.version": VERSION, **attributes})
         self._measure = measure
         self._meters = MeterProvider(
             [PeriodicExportingMetricReader(OTLPMetricExporter())],
@@ -45,9 +45,9 @@ class Exporter:
         )
         self._traces = TracerProvider(resource=resource, shutdown_on_exit=False)
         self._traces.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-        self.tracer = self._traces.get_tracer(scope, version)
+        self.tracer = self._traces.get_tracer(scope, VERSION)
         self._is_closed = False
-        meter = self._meters.get_meter(scope, version)
+        meter = self._meters.get_meter(scope, VERSION)
         for metric in measure():
             make = (
                 meter.create_observable_gauge

@@ -14,7 +14,6 @@ from edge_sidecars.runtime.cli.options import (
     command_line,
     log_format_option,
     log_level_option,
-    one_of,
     option,
     option_values,
     setting,
@@ -24,9 +23,10 @@ from edge_sidecars.runtime.cli.values import (
     Address,
     BadInput,
     address,
+    api_server_url,
     plain_url,
     seconds,
-    url,
+    switch,
     whole,
 )
 from pool_sidecar.core.controller.node_state import DEFAULT_POOL_LABEL
@@ -81,8 +81,8 @@ class ControllerConfig:
         max_dead,
         default="1/3",
     )
-    taint_cut: bool = one_of(
-        "on|off", "no new pods for nodes that borrow their link; default on", true="on"
+    taint_cut: bool = option(
+        "on|off", "no new pods for nodes that borrow their link; default on", switch, default="on"
     )
     elector: str = option(
         "URL",
@@ -103,7 +103,7 @@ class ControllerConfig:
         "FILE[:FILE]", "default: the pod's service account", Path, group="API server"
     )
     # None: the pod's, or the kubeconfig's.
-    server: str | None = option("URL", "overrides the address", url)
+    server: str | None = option("URL", "overrides the address", api_server_url)
     service_account_dir: Path = option(
         "DIR", "of the pod; default {default}", Path, default=SERVICE_ACCOUNT_DIR
     )

@@ -12,7 +12,6 @@ from edge_sidecars.runtime.cli.options import (
     command_line,
     log_format_option,
     log_level_option,
-    one_of,
     option,
     option_values,
     setting,
@@ -21,10 +20,13 @@ from edge_sidecars.runtime.cli.proxies import NO_PROXIES, ProxyVariables, proxy_
 from edge_sidecars.runtime.cli.values import (
     Address,
     BadInput,
+    api_server_url,
+    check_distinct,
+    count,
     loopback,
     plain_url,
     size,
-    url,
+    switch,
     whole,
 )
 from pool_sidecar.config import DEFAULT_LISTEN, PREFIX
@@ -83,7 +85,7 @@ class MemberConfig:
         group="API server",
     )
     # None: the kubeconfig's.
-    server: str | None = option("URL", "overrides the address in the kubeconfig", url)
+    server: str | None = option("URL", "overrides the address in the kubeconfig", api_server_url)
     relay: str = option(
         "URL",
         "the relay of this node, for the directory; default {default}",
@@ -115,13 +117,17 @@ class MemberConfig:
     elector: str | None = option(
         "URL", "the elector of this node, where it may lead; default: none", loopback_url
     )
-    lend: bool = one_of(
-        "true|false", "pass on bytes of neighbours to the API server", true="true", group="lending"
+    lend: bool = option(
+        "true|false",
+        "pass on bytes of neighbours to the API server; default true",
+        switch,
+        default="true",
+        group="lending",
     )
     lend_rate: int = setting("64Ki", "bytes a second for each borrower", size)
     lend_burst: int = setting("1Mi", "bytes at once for each borrower", size)
-    lend_connections: int = setting("64", "at a time for each borrower", whole)
-    lend_all_connections: int = setting("256", "at a time for all borrowers", whole)
+    lend_connections: int = setting("64", "at a time for each borrower", count)
+    lend_all_connections: int = setting("256", "at a time for all borrowers", count)
     listen: Address = option(
         "HOST:PORT",
         "/sources, /status, /metrics and probes; default {default}",
@@ -160,10 +166,16 @@ class MemberConfig:
             )
         if not 0 < self.lan_port <= 65535:
             raise BadInput(f"--lan-port {self.lan_port}: neighbours need a port from 1 to 65535")
-        if self.listen.port and self.listen == self.proxy_listen:
-            raise BadInput(
-                f"--proxy-listen {self.proxy_listen} is --listen too: choose another port"
-            )
+        check_distinct(
+            {
+                "--listen": self.listen,
+                "--proxy-listen": self.proxy_listen,
+                **{
+                    f"--lan-address {it} with --lan-port": Address(it, self.lan_port)
+                    for it in self.lan_addresses
+                },
+            }
+        )
         if self.lend_rate < MIN_RATE:
             raise BadInput(
                 f"--lend-rate {self.lend_rate} is too little for a heartbeat: at least {MIN_RATE}, "

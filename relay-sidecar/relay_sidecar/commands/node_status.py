@@ -42,7 +42,7 @@ def _relay(told: Mapping[str, Any] | Unknown) -> Iterator[tuple[str, str]]:
         return
     ready = "ready" if told["isReady"] else f"not ready: {told['lack']}"
     yield "RELAY", f"{told['version']}, up for {age(told['uptimeSeconds'])}, {ready}"
-    yield "LINK", link_line(told["link"])
+    yield "LINK", link_line(told["link"], told["uptimeSeconds"])
     yield "KEPT", _kept(told)
     yield "JOURNAL", told["journal"]["failure"] or told["journal"]["directory"] or "memory"
 

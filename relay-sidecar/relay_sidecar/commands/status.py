@@ -24,7 +24,7 @@ def table(told: Mapping[str, Any]) -> str:
     summary = [
         ("RELAY", f"{told['version']}, up for {age(told['uptimeSeconds'])}"),
         ("READY", "yes" if told["isReady"] else f"no: {told['lack']}"),
-        ("LINK", link_line(link)),
+        ("LINK", link_line(link, told["uptimeSeconds"])),
         ("JOURNAL", journal["failure"] or journal["directory"] or "memory"),
         ("OBJECTS", f"{told['objects']} of {told['maxObjects']}"),
         ("WATCHERS", f"{told['watchers']} of {told['maxWatchers']}"),
@@ -34,7 +34,8 @@ def table(told: Mapping[str, Any]) -> str:
     return page(summary, (_TITLES, list(map(_row, told["streams"]))))
 
 
-def link_line(link: Mapping[str, Any]) -> str:
+def link_line(link: Mapping[str, Any], uptime: float) -> str:
+    """`uptime`: of the relay, in seconds."""
     if link["server"] is None:
         return "none: this relay is the origin"
     # A relay of an earlier version names none.
@@ -45,19 +46,30 @@ def link_line(link: Mapping[str, Any]) -> str:
     if link["isUp"]:
         via = f" via {link['via']}" if link.get("via") else ""
         return f"up{via}, to {server}"
-    since = "" if link["downSeconds"] is None else f" for {age(link['downSeconds'])}"
+    since = _down(link, uptime)
     if link["state"] == "relayed":
-        return f"down{since}, to {server}, a relay that is cut off itself"
+        return f"{since}, to {server}, a relay that is cut off itself"
     # A relay of an earlier version says none.
     why = f": {link['cause']}" if link.get("cause") else ""
-    return f"down{since}, to {server}{why}"
+    return f"{since}, to {server}{why}"
+
+
+def _down(link: Mapping[str, Any], uptime: float) -> str:
+    """How long an outage lasts is known only where this process saw it begin."""
+    if link["downSeconds"] is None:
+        return "not known yet"
+    # A relay of an earlier version does not say it.
+    if link.get("wasUp", True):
+        return f"down for {age(link['downSeconds'])}"
+    return f"not up since this relay started {age(uptime)} ago"
 
 
 def _row(stream: Mapping[str, Any]) -> tuple[str, ...]:
     selectors = [stream["labelSelector"], stream["fieldSelector"]]
     refusal = f": {stream['refusal']}" if stream["refusal"] else ""
     return (
-        stream["resource"],
+        # That of the core group ends in a dot; `--preload` and kubectl take it without.
+        stream["resource"].rstrip("."),
         stream["namespace"] or "*",
         "&".join(filter(None, selectors)) or "-",
         f"{stream['state']}{refusal}",

@@ -17,7 +17,6 @@ from edge_sidecars.runtime.cli.options import (
     Options,
     Parser,
     api_server,
-    choice,
     command_line,
     flag,
     log_format_option,
@@ -27,18 +26,21 @@ from edge_sidecars.runtime.cli.options import (
     option_values,
     pod_namespace,
     setting,
+    switch_option,
 )
 from edge_sidecars.runtime.cli.proxies import NO_PROXIES, ProxyVariables, proxy_variables
 from edge_sidecars.runtime.cli.values import (
     Address,
     BadInput,
     address,
+    api_server_url,
+    check_distinct,
+    count,
     host_name,
     loopback,
     seconds,
     size,
-    url,
-    whole,
+    url_like,
 )
 from relay_sidecar.config import DEFAULT_LISTEN, DEFAULT_STATUS_LISTEN, PREFIX
 from relay_sidecar.config.pool_resources import PoolResource, chosen, parse_pool_resource
@@ -78,7 +80,7 @@ def _data_dir(text: str) -> Path | None:
 
 
 def _pool_url(text: str) -> str:
-    parts = urlsplit(url(text))
+    parts = urlsplit(url_like("http://127.0.0.1:10553")(text))
     if parts.scheme != "http" or not Address(parts.hostname or "", 0).is_loopback:
         raise BadInput(
             f"{text!r:.80}: the pool-sidecar of this node is asked over http on loopback, like "
@@ -118,7 +120,7 @@ class Config:
     server: str | None = option(
         "URL",
         "an API server, or another relay; default: the pod's own",
-        url,
+        api_server_url,
         group="upstream",
     )
     kubeconfig: Path | None = option("FILE[:FILE]", "default: the pod's service account", Path)
@@ -215,13 +217,9 @@ class Config:
         true="upstream",
         name="reads",
     )
-    shard_pushdown: bool = option(
-        "true|false",
+    shard_pushdown: bool = switch_option(
         "shardSelector is passed on where upstream applies it, instead of read from a stream of "
-        "all: for big objects on thin links",
-        choice("true", "false", true="true"),
-        default="false",
-        is_switch=True,
+        "all: for big objects on thin links"
     )
     preload: tuple[Preload, ...] = option(
         "RESOURCE[?QUERY]",
@@ -241,9 +239,9 @@ class Config:
         "limit of memory, 128Mi without one",
         size,
     )
-    max_streams: int = setting("256", "lists and watches of upstream at a time", whole)
-    max_objects: int = setting("100000", "in all streams together", whole)
-    max_watchers: int = setting("1000", "at a time", whole)
+    max_streams: int = setting("256", "lists and watches of upstream at a time", count)
+    max_objects: int = setting("100000", "in all streams together", count)
+    max_watchers: int = setting("1000", "at a time", count)
     write_timeout: float = setting(
         "15s", "a client that reads nothing of its answer for so long is cut off", seconds
     )
@@ -284,12 +282,8 @@ class Config:
         name="allowed_host",
         is_repeated=True,
     )
-    log_refusals: bool = option(
-        "true|false",
+    log_refusals: bool = switch_option(
         "a line for what the relay itself refuses: each kind of request once in 10 s",
-        choice("true", "false", true="true"),
-        default="false",
-        is_switch=True,
         group="logging",
     )
     log_format: str = log_format_option()
@@ -345,9 +339,6 @@ class Config:
             raise BadInput(
                 f"--memory-budget {self.memory_budget} must be at least {MIN_BUDGET // 2**20}Mi"
             )
-        for name in ("max_streams", "max_objects", "max_watchers"):
-            if getattr(self, name) < 1:
-                raise BadInput(f"{flag(name)} {getattr(self, name)} must be at least 1")
         if self.write_timeout < MIN_WRITE_TIMEOUT:
             raise BadInput(
                 f"--write-timeout {self.write_timeout:g}s must be at least {MIN_WRITE_TIMEOUT:g}s"
@@ -377,21 +368,15 @@ class Config:
         ):
             if it.path:
                 raise BadInput(f"{name} {it}: clients of Kubernetes need host:port")
-        if self.pod_listen is not None and pods in (self.listen, self.status_listen) and pods.port:
-            raise BadInput(f"--pod-listen {pods} is taken by another listener: choose another")
-        if self.listen == self.status_listen and self.listen.port:
-            raise BadInput(
-                f"--status-listen {self.status_listen} is --listen: every path there belongs to "
-                "Kubernetes; choose another port"
-            )
-        taken = [self.listen, self.status_listen, self.pod_listen]
-        for name, own in (
-            ("--pool-listen", self.pool_listen),
-            ("--endpoint-view", self.endpoint_view),
-        ):
-            if own is not None and own.port and own in taken:
-                raise BadInput(f"{name} {own} is taken by another listener: choose another")
-            taken.append(own)
+        check_distinct(
+            {
+                "--listen": self.listen,
+                "--status-listen": self.status_listen,
+                "--pod-listen": self.pod_listen,
+                "--pool-listen": self.pool_listen,
+                "--endpoint-view": self.endpoint_view,
+            }
+        )
         if (self.tls_cert_file is None) != (self.tls_private_key_file is None):
             raise BadInput("--tls-cert-file and --tls-private-key-file need each other: name both")
         if not self.asks_callers and not self.listen.is_loopback:

@@ -82,10 +82,16 @@ def _query(text: str, query: str) -> dict[str, str]:
     told: dict[str, str] = {}
     for key, value in parse_qsl(query, keep_blank_values=True):
         if key not in _KEYS or key in told:
-            problem = "is given twice" if key in told else f"is none of {', '.join(_KEYS)}"
-            raise BadInput(f"{text!r:.120}: {key!r:.80} {problem}")
+            remedy = (
+                "is given twice: drop one"
+                if key in told
+                else f"is not known: use {', '.join(_KEYS)}"
+            )
+            raise BadInput(f"{text!r:.120}: {key!r:.80} {remedy}")
         told[key] = value
     namespace = told.get("namespace", "")
     if namespace and not _LABEL.fullmatch(namespace):
-        raise BadInput(f"{text!r:.120}: {namespace!r:.80} is not a namespace")
+        raise BadInput(
+            f"{text!r:.120}: {namespace!r:.80} is not a namespace: lower-case, digits and -"
+        )
     return told

@@ -30,7 +30,7 @@ class Measured(Protocol):
 class RelayTelemetry:
     """Exports from `run` until `close`, which flushes."""
 
-    def __init__(self, relay: Measured, *, namespace: str, version: str) -> None:
+    def __init__(self, relay: Measured, *, namespace: str) -> None:
         self._relay = relay
         self._latest = relay.measured()
         # Unix time; outages that began until then are exported.
@@ -40,11 +40,9 @@ class RelayTelemetry:
             lambda: self._latest,
             attributes={
                 "service.name": "relay-sidecar",
-                "service.version": version,
                 "service.instance.id": socket.gethostname(),
                 "k8s.namespace.name": namespace,
             },
-            version=version,
         )
 
     async def run(self) -> None:

@@ -74,7 +74,7 @@ class UpstreamLinkStatus:
     it is up, or not known yet. `proxy`: through which it is reached, "" for none. `outages` that
     are over, the newest last. `via`: the neighbour over which it is reached, "" for none;
     `is_own_up`: whether it is reached without one, None: as `is_up`. `cause`: why it is not
-    reached, "" while it is."""
+    reached, "" while it is. `was_up`: whether it ever was in the life of this process."""
 
     server: str | None
     state: LinkState
@@ -84,6 +84,7 @@ class UpstreamLinkStatus:
     via: str = ""
     is_own_up: bool | None = None
     cause: str = ""
+    was_up: bool = True
 
     @property
     def is_up(self) -> bool:
@@ -118,6 +119,7 @@ class UpstreamLinkStatus:
             "ownIsUp": self.is_up if self.is_own_up is None else self.is_own_up,
             "downSeconds": _rounded(self.down_for),
             "cause": self.cause or None,
+            "wasUp": self.was_up,
             "outages": [outage.document() for outage in self.outages],
         }
 

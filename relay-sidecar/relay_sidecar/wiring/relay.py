@@ -361,6 +361,7 @@ class Relay:
             via="" if detour is None else detour.via,
             is_own_up=probe.is_up if detour is None else detour.is_own_up,
             cause=probe.cause,
+            was_up=probe.answered_at > 0,
         )
 
 

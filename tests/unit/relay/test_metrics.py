@@ -111,6 +111,7 @@ def test_the_document_is_plain_json_with_versions_as_text() -> None:
         "via": None,
         "ownIsUp": True,
         "downSeconds": None,
+        "wasUp": True,
         "cause": None,
         "proxy": None,
         "outages": [{"began": "2026-11-22T01:02:03.500Z", "seconds": 61.235}],
@@ -264,14 +265,21 @@ def test_the_table_tells_link_and_streams() -> None:
     lines = table(STATUS.document()).splitlines()
     assert lines[0].split() == ["RELAY", "1.2.3,", "up", "for", "1h2m"]
     assert "LINK      up, to https://10.0.0.1:443" in lines
-    assert any(re.match(r"pods.v1. +ns +app in .* live +3 +4096 +12s +2$", line) for line in lines)
+    assert any(re.match(r"pods.v1 +ns +app in .* live +3 +4096 +12s +2$", line) for line in lines)
     assert any(re.match(r"widgets.* \* +- +catching up: 403 .* -  ", line) for line in lines)
 
 
 @pytest.mark.parametrize(
     ("link", "told"),
     [
-        (UpstreamLinkStatus(server="https://h", state="down", down_for=None), "down, to https://h"),
+        (
+            UpstreamLinkStatus(server="https://h", state="down", down_for=None),
+            "not known yet, to https://h",
+        ),
+        (
+            UpstreamLinkStatus(server="https://h", state="down", down_for=1.0, was_up=False),
+            "not up since this relay started 1h2m ago, to https://h",
+        ),
         (
             UpstreamLinkStatus(server="https://h", state="down", down_for=90061.0),
             "down for 1d1h, to",

@@ -35,6 +35,14 @@ def warn_of_unknown_variables(
         )
 
 
+def name_unknown_variables(
+    parser: Parser, environ: Mapping[str, str], *, prefix: str, others: Collection[str] = ()
+) -> str:
+    """For the end of a message; "" where there are none."""
+    found = unknown_variables(parser, environ, prefix=prefix, others=others)
+    return "".join(f"; {name} is not read: did you mean {meant}?" for name, meant in found)
+
+
 def unknown_variables(
     parser: Parser, environ: Mapping[str, str], *, prefix: str, others: Collection[str] = ()
 ) -> Iterator[tuple[str, str]]:

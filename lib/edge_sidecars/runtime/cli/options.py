@@ -15,8 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from edge_sidecars.runtime.cli.environment import name_unknown_variables
 from edge_sidecars.runtime.cli.parser import Parser as Parser
-from edge_sidecars.runtime.cli.values import BadInput, seconds, size, whole
+from edge_sidecars.runtime.cli.values import BadInput, count, seconds, size, switch, whole
 from edge_sidecars.runtime.version import VERSION
 
 # Where kubelet projects the pod's token, CA and namespace.
@@ -31,7 +32,7 @@ _KEY = "option"
 class Options:
     """One look-up order for every option: flag, env twin, default.
 
-    An empty value is none: manifests leave variables empty rather than out. `prefix` is that of
+    An empty variable is none: manifests leave variables empty rather than out. `prefix` is that of
     the twins; `given` is what was parsed, with lists for options that may be repeated. `others`:
     by option, another program's variable for it, which its twin wins over.
     """
@@ -86,7 +87,8 @@ class Options:
         for name in names:
             told = self._given.get(name) or self._twin(name)
             if told:
-                yield f"{flag(name)} {' '.join(told) if isinstance(told, list) else told}"
+                text = " ".join(told) if isinstance(told, list) else told
+                yield f"{flag(name)} {text if text.isprintable() else repr(text)}"
 
     def _twin(self, name: str) -> str:
         variable = self._variable(name)
@@ -115,9 +117,10 @@ def is_bare(
     told = {*parser.twins(prefix), *others, "KUBERNETES_SERVICE_HOST"}
     if arguments or any(environ.get(name) for name in told):
         return False
+    unknown = name_unknown_variables(parser, environ, prefix=prefix, others=others)
     sys.stderr.write(
         f"{parser.prog}: no flag and no {prefix} variable says what to do, and this is no pod; "
-        f"`{parser.prog} --help` lists the flags\n"
+        f"`{parser.prog} --help` lists the flags{unknown}\n"
     )
     return True
 
@@ -202,7 +205,7 @@ def option(
     )
 
 
-_METAVARS: dict[Parse, str] = {seconds: "DURATION", whole: "NUMBER", size: "SIZE"}
+_METAVARS: dict[Parse, str] = {seconds: "DURATION", whole: "NUMBER", count: "NUMBER", size: "SIZE"}
 
 
 def setting(default: str, text: str, parse: Parse, *, group: str = "") -> Any:
@@ -217,6 +220,13 @@ def one_of(value: str, text: str, *, true: str = "", name: str = "", group: str 
     choices = value.split("|")
     parse = choice(*choices, true=true)
     return option(value, text, parse, default=choices[0], name=name, group=group)
+
+
+def switch_option(text: str, *, name: str = "", group: str = "") -> Any:
+    """A boolean that is off by default; the flag alone switches it on."""
+    return option(
+        "true|false", text, switch, default="false", name=name, group=group, is_switch=True
+    )
 
 
 def log_format_option(*, group: str = "") -> Any:

@@ -29,6 +29,7 @@ def parse_options(
     """The options' texts by name: `defaults`, and which of these or of `more` are given; None where
     only the usage was asked for, which is shown. Raises ValueError for bad use."""
     options = dict(defaults)
+    given: dict[str, str] = {}
     rest = []
     for word in arguments:
         rest += word.split("=", 1) if word.startswith("--") else [word]
@@ -42,8 +43,11 @@ def parse_options(
             problem = "lacks its value" if is_known else f"is not an option of {command}"
             known = ", ".join(dict.fromkeys([*defaults, *more]))
             raise ValueError(f"{name} {problem}: it takes {known}")
-        options[name] = rest.pop(0)
-    return options
+        value = rest.pop(0)
+        if name in given:
+            raise ValueError(f"{name} is given twice, {given[name]!r} and {value!r}: drop one")
+        given[name] = value
+    return options | given
 
 
 def ask(options: dict[str, str], path: str, *, whom: str) -> tuple[str, str, frozenset[str]]:
@@ -67,7 +71,8 @@ def ask(options: dict[str, str], path: str, *, whom: str) -> tuple[str, str, fro
                     break
                 answer += chunk
     except (OSError, UnicodeError) as error:  # UnicodeError: a host name that cannot be one
-        return "", f"no answer from {whom}: {error}", frozenset()
+        why = getattr(error, "strerror", None) or error
+        return "", f"no answer from {whom} at {options['--url']}: {why}", frozenset()
     head, end, body = answer.partition(b"\r\n\r\n")
     first, *rest = head.decode("latin-1").split("\r\n")
     words = first.split(" ", 2)

@@ -9,7 +9,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from edge_sidecars.runtime.cli.environment import warn_of_unknown_variables
+from edge_sidecars.runtime.cli.environment import (
+    name_unknown_variables,
+    warn_of_unknown_variables,
+)
 from edge_sidecars.runtime.cli.options import is_bare
 from edge_sidecars.runtime.cli.parser import Parser
 from edge_sidecars.runtime.cli.values import BadInput
@@ -51,11 +54,21 @@ class Program(Generic[C]):
             return BAD_INPUT
         status: int | None = None
         with exit_on_bad_input(self.name, *self.refusals):
-            config = self.load(arguments, environ)
+            config = self._loaded(parser, arguments, environ)
             setup(config.log_format, config.log_level)
             warn_of_unknown_variables(parser, environ, prefix=self.prefix, others=self.others)
             status = serve(config)
         return status or 0
+
+    def _loaded(self, parser: Parser, arguments: list[str], environ: Mapping[str, str]) -> C:
+        """Raises `BadInput`, which also names the variables that were meant to say something."""
+        try:
+            return self.load(arguments, environ)
+        except BadInput as error:
+            unknown = name_unknown_variables(
+                parser, environ, prefix=self.prefix, others=self.others
+            )
+            raise BadInput(f"{error}{unknown}") from error
 
 
 def run_command(name: str, work: Callable[[], int | None]) -> int:
@@ -63,5 +76,5 @@ def run_command(name: str, work: Callable[[], int | None]) -> int:
     try:
         return work() or 0
     except BadInput as error:
-        sys.stderr.write(f"{name}: {error}\n")
+        sys.stderr.write(f"{name}: {' '.join(str(error).split())}\n")
         return BAD_INPUT

@@ -3,9 +3,8 @@
 Pure. Every failure is `BadInput`, which names the value and the remedy, whatever the text was.
 """
 
-import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -13,6 +12,10 @@ from urllib.parse import urlsplit
 MAX_PORT = 65535
 # uint64, etcd's revisions: nothing that Kubernetes counts is longer.
 MAX_DIGITS = 20
+# A count of anything in one process; int32, as Kubernetes' own counts.
+MAX_COUNT = 2**31 - 1
+# Seconds; a hundred years: what is longer is a mistake, and no timer takes it.
+MAX_DURATION = 36525 * 86400.0
 _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?", re.ASCII)
 # Kubernetes' quantities, as far as they are for memory.
@@ -41,16 +44,35 @@ def seconds(text: str) -> float:
             break
         total += float(match[1]) * _UNITS[match[2] or ""]
         end = match.end()
-    if not text or end != len(text) or not math.isfinite(total):
+    if not text or end != len(text):
         raise BadInput(f"{text!r:.80} is not a duration: write it like 15s, 500ms or 1m30s")
+    if total > MAX_DURATION:
+        raise BadInput(f"{text!r:.80} is over a hundred years: write it like 15s, 500ms or 1m30s")
     return total
 
 
 def whole(text: str) -> int:
     """Digits only, as many as anything in Kubernetes has."""
     if not (text.isascii() and text.isdecimal()) or len(text) > MAX_DIGITS:
-        raise BadInput(f"{text!r:.80} is not a whole number")
+        raise BadInput(f"{text!r:.80} is not a whole number: write it in digits, like 16")
     return int(text)
+
+
+def count(text: str) -> int:
+    """From 1 to `MAX_COUNT`."""
+    found = whole(text)
+    if not 1 <= found <= MAX_COUNT:
+        raise BadInput(f"{found} must be at least 1 and at most {MAX_COUNT}")
+    return found
+
+
+def switch(text: str) -> bool:
+    """What manifests and shells write for a boolean."""
+    if text.lower() in ("false", "no", "off", "0"):
+        return False
+    if text.lower() in ("true", "yes", "on", "1"):
+        return True
+    raise BadInput(f"{text!r:.80}: write true or false")
 
 
 def size(text: str) -> int:
@@ -108,17 +130,48 @@ def address(text: str) -> Address:
     host, colon, port = text.rpartition(":")
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if not colon or not _is_port(port) or (":" in host) != (bare is not host):
-        raise BadInput(f"{text!r:.80} is not host:port (like 127.0.0.1:8080) or unix:/path")
+        raise BadInput(f"{text!r:.80} is not host:port or unix:/path: write it like 127.0.0.1:8080")
     if not _can_be_looked_up(bare):
-        raise BadInput(f"{text!r:.80}: its host has an empty part, or one of over 63 characters")
+        raise BadInput(
+            f"{text!r:.80} has no host that has an address: write it like 127.0.0.1:8080"
+        )
     return Address(bare.lower(), int(port))
 
 
 def loopback(text: str) -> Address:
     found = address(text)
     if found.path or not found.is_loopback:
-        raise BadInput(f"{text!r:.80}: only processes of this node may get there; use 127.0.0.1")
+        raise BadInput(f"{text!r:.80}: only processes of this node may get there: use 127.0.0.1")
     return found
+
+
+def check_distinct(listeners: Mapping[str, Address | None]) -> None:
+    """By flag. Raises `BadInput` where one address is that of another listener, or every address
+    of this machine is."""
+    before: dict[str, Address] = {}
+    for name, it in listeners.items():
+        if it is None:
+            continue
+        taken = next((other for other, at in before.items() if _overlap(it, at)), None)
+        if taken is not None:
+            raise BadInput(f"{name} {it} is taken by {taken} {before[taken]}: choose another port")
+        before[name] = it
+
+
+def _overlap(a: Address, b: Address) -> bool:
+    if a.path or b.path:
+        return a.path == b.path
+    is_either = _covers(a.host, b.host) or _covers(b.host, a.host)
+    return a.port == b.port and bool(a.port) and is_either
+
+
+def _covers(host: str, other: str) -> bool:
+    """Whether who listens on `host` has the addresses of `other`, as far as names tell."""
+    if host in ("", other):
+        return True
+    if host in ("0.0.0.0", "::"):
+        return other == "localhost" or (":" in other) == (host == "::")
+    return host == "localhost" and other in ("127.0.0.1", "::1")
 
 
 def host_name(text: str) -> str:
@@ -133,12 +186,29 @@ def host_name(text: str) -> str:
     return host
 
 
-def url(text: str) -> str:
-    """An http or https URL with a host, as it was written."""
+def url_like(example: str) -> Callable[[str], str]:
+    """Parses an http or https URL with a host, as it was written; `example` is for the message."""
+
+    def parse(text: str) -> str:
+        if _is_url(text):
+            return text
+        guess = f"{urlsplit(example).scheme}://{text}"
+        is_near = "://" not in text and text and _is_url(guess)
+        remedy = f"write {guess:.80}" if is_near else f"write it like {example}"
+        raise BadInput(f"{text!r:.80} is not a URL: {remedy}")
+
+    return parse
+
+
+url = url_like("http://127.0.0.1:8080/healthz")
+api_server_url = url_like("https://10.0.0.1:6443")
+
+
+def _is_url(text: str) -> bool:
     try:
         parts = urlsplit(text)
         host = parts.hostname or ""
-        is_usable = (
+        return (
             parts.scheme in ("http", "https")
             and bool(host)
             and _can_be_looked_up(host)
@@ -147,31 +217,30 @@ def url(text: str) -> str:
             and " " not in text
         )
     except ValueError:
-        is_usable = False
-    if not is_usable:
-        raise BadInput(f"{text!r:.80} is not a URL like http://127.0.0.1:8080/healthz")
-    return text
+        return False
 
 
 def plain_url(who: str, *, like: str) -> Callable[[str], str]:
     """Parses the URL of one that is asked in the clear, so on this machine. `who`: the subject and
     verb of the message."""
 
+    checked = url_like(like)
+
     def parse(text: str) -> str:
-        if not url(text).startswith("http:"):
-            raise BadInput(f"{text}: {who} asked over http, like {like}")
+        if not checked(text).startswith("http:"):
+            raise BadInput(f"{text!r:.80}: {who} asked over http: write it like {like}")
         return text.rstrip("/")
 
     return parse
 
 
 def _can_be_looked_up(host: str) -> bool:
-    """Whoever resolves it encodes it like this."""
+    """The resolver encodes it like this."""
     try:
         host.encode("idna")
     except UnicodeError:
         return False
-    return True
+    return host.isprintable() and " " not in host
 
 
 def _is_port(text: str) -> bool:

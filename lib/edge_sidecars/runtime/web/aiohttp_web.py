@@ -5,6 +5,7 @@ uses: a MiB of memory in every pod, and some 20 ms of each start.
 """
 
 from aiohttp.helpers import RequestKey as RequestKey
+from aiohttp.http import SERVER_SOFTWARE as SERVER_SOFTWARE
 from aiohttp.web_protocol import RequestHandler as RequestHandler
 from aiohttp.web_protocol import RequestPayloadError as RequestPayloadError
 from aiohttp.web_request import BaseRequest as BaseRequest

@@ -28,7 +28,18 @@ POLL = 0.05
 # Seconds; whoever does not even get so far takes no place for longer.
 HANDSHAKE_TIMEOUT = 10.0
 
+# RFC 9110, 10.2.4.
+SERVER = "Server"
+
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+class Request(web.BaseRequest):
+    """Its answer does not name the versions of Python and aiohttp."""
+
+    async def _prepare_hook(self, response: web.StreamResponse) -> None:
+        if response.headers.get(SERVER) == web.SERVER_SOFTWARE:
+            del response.headers[SERVER]
 
 
 class Connection(IntakeConnection):
@@ -140,6 +151,11 @@ class ConnectionLimit(web.Server):
         super().__init__(handler, handler_cancellation=handler_cancellation, **options)
         self.places = places
         self._intake = intake
+
+    def _make_request(
+        self, message: Any, payload: Any, protocol: Any, writer: Any, task: Any
+    ) -> Request:
+        return Request(message, payload, protocol, writer, task, self._loop)
 
     def connection(self, peer: str) -> Connection:
         """Takes a place, which is left when it is lost, or by `leave`."""

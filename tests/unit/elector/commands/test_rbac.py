@@ -10,8 +10,10 @@ from tools.harness.pods.elector import ELECTOR_RULES
 REQUIRED = ["--lease", "shop", "--service-account", "main"]
 
 
-def _printed(capsys: pytest.CaptureFixture[str], *more: str) -> tuple[Json, Json]:
-    assert main([*REQUIRED, *more], {}) == 0
+def _printed(
+    capsys: pytest.CaptureFixture[str], *more: str, account: str = "main"
+) -> tuple[Json, Json]:
+    assert main(["--lease", "shop", "--service-account", account, *more], {}) == 0
     role, binding = yaml.safe_load_all(capsys.readouterr().out)
     return role, binding
 
@@ -27,7 +29,7 @@ def test_the_rules_are_those_of_the_manifests(capsys: pytest.CaptureFixture[str]
 
 
 def test_each_account_has_a_binding_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
-    bindings = [_printed(capsys, "--service-account", it)[1] for it in ("main", "other")]
+    bindings = [_printed(capsys, account=it)[1] for it in ("main", "other")]
     assert [it["metadata"]["name"] for it in bindings] == [
         "shop-elector:main",
         "shop-elector:other",
@@ -39,6 +41,8 @@ def test_the_rules_of_shards_are_those_of_the_component(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     role, binding = _printed(capsys, "--shards")
+    # The flag as the elector is given it.
+    assert _printed(capsys, "--shards", "64") == (role, binding)
     by_hand = yaml.safe_load((MANIFESTS / "components/elector-shards/role.yaml").read_text())
     assert role["rules"] == by_hand["rules"]
     # By which manifests/election-policy finds the election.
@@ -48,6 +52,7 @@ def test_the_rules_of_shards_are_those_of_the_component(
 def test_the_leader_label_adds_its_rule(capsys: pytest.CaptureFixture[str]) -> None:
     plain, labelled = _printed(capsys)[0], _printed(capsys, "--leader-label")[0]
     by_hand, _ = yaml.safe_load_all((MANIFESTS / "rbac/leader-label/role.yaml").read_text())
+    assert _printed(capsys, "--leader-label", "role=leader")[0] == labelled
     assert labelled["rules"] == plain["rules"] + by_hand["rules"]
 
 
@@ -69,9 +74,14 @@ def test_the_namespace_wide_role_lends_what_an_elector_uses() -> None:
         ([], "--lease is missing: name the Lease"),
         (["--lease", "shop"], "--service-account is missing: name the account"),
         (["--lease", "Shop", "--service-account", "a"], "--lease 'Shop' is not a Lease name"),
-        ([*REQUIRED, "--service-account", "A"], "--service-account 'A' is not the name"),
+        (["--lease", "shop", "--service-account", "A"], "--service-account 'A' is not the name"),
         ([*REQUIRED, "--namespace", "a.b"], "--namespace 'a.b' is not a namespace"),
-        ([*REQUIRED, "--lease", "a" * 64, "--shards"], "is over 63 characters: with --shards"),
+        (
+            ["--lease", "a" * 64, "--service-account", "a", "--shards"],
+            "is over 63 characters: with --shards",
+        ),
+        ([*REQUIRED, "--shards", "0"], "--shards '0' is not a number: write one from 2"),
+        ([*REQUIRED, "--leader-label", "role"], "--leader-label 'role' is not KEY=VALUE"),
         ([*REQUIRED, "--shard"], "did you mean --shards?"),
         ([*REQUIRED, "more"], "unrecognized arguments: more"),
     ],

@@ -64,8 +64,11 @@ def test_the_variable_of_the_relay_counts_as_its_flag(capsys: pytest.CaptureFixt
         (["--service-account", "a"], "--namespace is missing: name that of the service account"),
         (REQUIRED, "--preload is missing: name what the relay keeps"),
         ([*REQUIRED, "--preload", "Pods"], "--preload 'Pods' is not RESOURCE[.VERSION]"),
-        ([*REQUIRED, "--service-account", "A_"], "--service-account 'A_' is not the name"),
-        ([*REQUIRED, "--namespace", "A"], "--namespace 'A' is not a namespace"),
+        (
+            ["--service-account", "A_", "--namespace", "ns"],
+            "--service-account 'A_' is not the name",
+        ),
+        (["--service-account", "a", "--namespace", "A"], "--namespace 'A' is not a namespace"),
         ([*REQUIRED, "--prelod", "pods"], "did you mean --preload?"),
     ],
 )

@@ -10,6 +10,7 @@ from edge_sidecars.runtime.cli.values import (
     Address,
     BadInput,
     address,
+    api_server_url,
     host_name,
     seconds,
     size,
@@ -139,11 +140,17 @@ def test_what_is_no_whole_number_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["h", "ftp://h", "http://", "http://h:99999", "http://[::1", "http://a b"]
+    "text", ["", "ftp://h", "http://", "http://h:99999", "http://[::1", "http://a b"]
 )
 def test_what_is_no_url_is_refused(text: str) -> None:
     with pytest.raises(BadInput, match="http://127"):
         url(text)
+
+
+@pytest.mark.parametrize("text", ["h", "127.0.0.1:6443", "h/path"])
+def test_a_url_without_a_scheme_is_shown_with_that_of_the_flag(text: str) -> None:
+    with pytest.raises(BadInput, match=f"'{text}' is not a URL: write https://{text}$"):
+        api_server_url(text)
 
 
 # ── order of look-up ──
@@ -319,12 +326,12 @@ def test_preloads_are_spelt_like_kubectls_resources_with_the_api_servers_query(
     ("flags", "value", "remedy"),
     [
         (["--lisen", "x"], "--lisen", "did you mean --listen?"),
-        (["--listen"], "--listen", "--help"),
+        (["--listen"], "--listen", "write --listen HOST:PORT"),
         (["extra"], "extra", "--help"),
         (["--listen", "10550"], "--listen '10550'", "127.0.0.1:8080"),
         (["--listen", "unix:/x"], "--listen unix:/x", "host:port"),
         (["--status-listen", "unix:/x"], "--status-listen unix:/x", "host:port"),
-        (["--server", "10.0.0.1"], "--server '10.0.0.1'", "http://"),
+        (["--server", "10.0.0.1"], "--server '10.0.0.1'", "write https://10.0.0.1"),
         (["--origin", "cloud"], "--origin 'cloud'", "upstream, local"),
         (["--reads", "both"], "--reads 'both'", "upstream, cache"),
         (["--access", "all"], "--access 'all'", "own, caller"),
@@ -459,7 +466,7 @@ def test_services_and_endpoint_slices_come_from_the_pool_unless_told_otherwise()
         (["--pool-listen=127.0.0.1:1"], "--pool-listen 127.0.0.1:1: needs --pool"),
         (["--pool-resource=services"], "--pool-resource services: needs --pool"),
         ([*POOL, "--pool-listen=10.0.0.1:1"], "'10.0.0.1:1': only processes of this node"),
-        ([*POOL, "--pool-listen=127.0.0.1:10550"], "is taken by another listener"),
+        ([*POOL, "--pool-listen=127.0.0.1:10550"], "is taken by --listen"),
         ([*POOL, "--pool-resource=secrets"], "'secrets' is never taken from a neighbour"),
         ([*POOL, "--pool-resource=none", "--pool-resource=services"], "none beside others"),
         (["--pool=https://127.0.0.1:1", POOL[1]], "asked over http on loopback, like"),
@@ -470,7 +477,7 @@ def test_services_and_endpoint_slices_come_from_the_pool_unless_told_otherwise()
         ([*POOL, "--endpoint-view=10.0.0.1:1"], "'10.0.0.1:1': only processes of this node"),
         (
             [*POOL, "--endpoint-view=127.0.0.1:10550"],
-            "--endpoint-view 127.0.0.1:10550 is taken by another listener",
+            "--endpoint-view 127.0.0.1:10550 is taken by --listen",
         ),
         (
             [*POOL, "--endpoint-view=127.0.0.1:7", "--server=https://127.0.0.1:7"],
