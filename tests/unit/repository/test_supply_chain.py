@@ -1,11 +1,14 @@
 """What others publish is named by content, so that it cannot change under its name."""
 
+import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
-from tests.unit.repository.checkout import ROOT
+from tests.unit.repository.checkout import ROOT, tracked_files
 
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 REQUIREMENTS = sorted((ROOT / "tools/requirements").glob("*.txt"))
@@ -28,3 +31,39 @@ def test_each_locked_package_has_a_hash_the_pip_of_nodes_too() -> None:
         for line in joined.splitlines():
             name = line.partition("#")[0].strip()
             assert not name or "--hash=sha256:" in name, f"{file.name}: {name}"
+
+
+# Writes down where it was run and with what, and finds something in the first one.
+STAND_IN = """#!/bin/sh
+echo "$(basename "$0") $PWD $*" >> "$CALLS"
+test "$(wc -l < "$CALLS")" -gt 1
+"""
+
+
+@pytest.mark.parametrize("step", ["Python packages", "Go modules"])
+def test_the_audit_looks_at_each_lock_and_module_whatever_it_finds_in_one(
+    step: str, tmp_path: Path
+) -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/audit.yml").read_text(encoding="utf-8"))
+    [script] = [it["run"] for it in workflow["jobs"]["audit"]["steps"] if it.get("name") == step]
+    for name in ("pip-audit", "go"):
+        (tmp_path / name).write_text(STAND_IN, encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    calls = tmp_path / "calls"
+    done = subprocess.run(
+        ["bash", "-e", "-c", script.replace("python -m pip install", ": ")],
+        cwd=ROOT,
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "CALLS": str(calls)},
+        check=False,
+    )
+    assert done.returncode != 0
+    told = calls.read_text(encoding="utf-8")
+    if step == "Python packages":
+        assert [line for line in told.splitlines() if " --strict " not in line] == []
+        expected = [f"tools/requirements/{it.name}" for it in REQUIREMENTS]
+    else:
+        modules = [it for it in tracked_files() if it.name == "go.mod"]
+        assert len(modules) > 5
+        expected = [f"go {it.parent} run " for it in modules]
+    assert [it for it in expected if it not in told] == []
+    assert len(told.splitlines()) == len(expected)

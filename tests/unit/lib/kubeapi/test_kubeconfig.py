@@ -7,7 +7,7 @@ import os
 import ssl
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +200,40 @@ def test_a_client_certificate_is_presented_by_us_and_not_beside_a_callers_token(
     assert "ca" in str(context_of(credentials).get_ca_certs())
     assert presented(authority, context_of(credentials)) == "somebody"
     assert presented(authority, context_of(credentials, is_anonymous=True)) is None
+
+
+def test_a_key_in_a_kubeconfig_is_written_to_no_disk(
+    tmp_path: Path, authority: Authority, pair: CertificateFiles, opened: list[tuple[str, bool]]
+) -> None:
+    """Though OpenSSL takes one from files only."""
+    user = {
+        "client-certificate-data": base64_of(pair.certificate),
+        "client-key-data": base64_of(pair.key),
+    }
+    cluster = {"certificate-authority-data": base64_of(authority.bundle)}
+    path = written(tmp_path / "config", config(cluster=cluster, user=user))
+    opened.clear()
+    context = context_of(Kubeconfig(path))
+    assert (str(path), False) in opened
+    assert [name for name, writes in opened if writes] == []
+    assert presented(authority, context) == "somebody"
+
+
+@pytest.fixture
+def opened() -> Iterator[list[tuple[str, bool]]]:
+    """Files that were opened by name, and whether to be written."""
+    found: list[tuple[str, bool]] = []
+    is_on = True
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        # A hook stays for the life of the process.
+        if is_on and event == "open" and not isinstance(arguments[0], int):
+            flags = int(arguments[2] or 0)
+            found.append((str(arguments[0]), bool(flags & (os.O_WRONLY | os.O_RDWR))))
+
+    sys.addaudithook(hook)
+    yield found
+    is_on = False
 
 
 def presented(authority: Authority, client: ssl.SSLContext) -> str | None:
