@@ -1,4 +1,4 @@
-.PHONY: help .venv demo test test-container test-kubernetes test-strangers test-node soak-links soak-limits images release release-node check bench bench-relay bench-gm bench-node bench-shards bench-pool nemesis nemesis-gm nemesis-pool nemesis-shards nemesis-vip lock clean
+.PHONY: help .venv demo test test-container test-kubernetes test-strangers test-node soak-links soak-limits images release release-node check bench bench-relay bench-gm bench-node bench-shards bench-pool nemesis nemesis-gm nemesis-pool nemesis-shards nemesis-vip explore lock clean
 # Another interpreter than python3: make PYTHON=python3.12 demo
 PYTHON ?= python3
 export PYTHON
@@ -68,6 +68,9 @@ bench-node: .venv ## nodes behind relays, rebooted while cut, and at rest beside
 
 nemesis: .venv ## random faults for half an hour; ARGS=--help
 	@.venv/bin/python -m tools.nemesis.elector $(ARGS)
+
+explore: .venv ## all schedules of a few faults upon the pure cores of the elector; ARGS=--deep: up to two hours
+	@.venv/bin/python -m tools.explore $(ARGS)
 
 nemesis-gm: .venv ## the same of GM and LC; ARGS="--minutes 10 --seed 1 --mode relay"
 	@.venv/bin/python -m tools.nemesis.gm $(ARGS)

@@ -1,0 +1,94 @@
+"""All schedules of a small number of faults upon the single election: none breaks it, and each
+mutant of its core is found."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.unit.elector.explore import mutants
+from tools.explore.actor import Pace
+from tools.explore.play import as_test, play
+from tools.explore.search import Search
+from tools.explore.single import PACE, single
+from tools.explore.state import Broken
+
+# The faults of the link that are needed to tell the mutants of P2 and P3, and no others.
+LINK = replace(PACE, crash=(), freeze=(), late_request=(), late_events=(), cut=(5,))
+
+
+def found(**configuration: Any) -> str:
+    """What breaks first; "" if nothing does."""
+    report = Search(single(**configuration)).run()
+    return report.violation.what if report.violation else ""
+
+
+@pytest.mark.parametrize("rates", [(1.0, 1.0), (0.95, 1.0), (1.0, 0.95)])
+def test_p1_and_a_leader_hold_after_any_one_fault_of_any_process_message_or_store(
+    rates: tuple[float, ...],
+) -> None:
+    report = Search(single(rates=rates, faults=1)).run()
+    assert report.violation is None
+    assert report.states > 200
+    assert report.longest > 0
+
+
+@pytest.mark.parametrize("version", ["0.26", "0.37"])
+def test_p10_ours_and_a_candidate_of_client_go_exclude_each_other_after_any_one_fault(
+    version: str,
+) -> None:
+    assert not found(rates=(1.0,), client_go=version, faults=1)
+
+
+@pytest.mark.parametrize(
+    ("mutant", "promise", "configuration"),
+    [
+        (mutants.TakesEarly, "P1", {"faults": 1}),
+        (mutants.WorksForTheWholeLease, "P1", {"faults": 1, "rates": (0.95, 1.0)}),
+        (mutants.CountsFromTheAnswer, "P1", {"faults": 2, "pace": LINK}),
+        (mutants.BelievesUnanswered, "P1", {"faults": 2, "pace": LINK}),
+        (mutants.ReleasesBeforeTheMainStops, "P1", {"faults": 1}),
+        (
+            mutants.TakesForeignLeasesInTime,
+            "P1",
+            {
+                "faults": 2,
+                "pace": LINK,
+                "rates": (1.0,),
+                "client_go": "0.37",
+                "client_rate": 0.95,
+            },
+        ),
+        (mutants.NeverContendsAgain, "nobody leads", {"faults": 1, "rates": (1.0,)}),
+    ],
+    ids=lambda it: getattr(it, "__name__", ""),
+)
+def test_each_mutant_of_the_core_is_found(
+    mutant: Any, promise: str, configuration: dict[str, Any]
+) -> None:
+    assert found(make=mutant, restores=0, **configuration).startswith(promise)
+
+
+def test_what_was_found_is_played_again_from_its_text() -> None:
+    config = single(faults=1, make=mutants.TakesEarly)
+    violation = Search(config).run().violation
+    assert violation is not None
+    schedule = {step: labels for step, labels in enumerate(violation.schedule) if labels}
+    text = as_test(violation, config="single(faults=1)")
+    assert all(f'{step}: ["{labels[0]}"]' in text for step, labels in schedule.items())
+    with pytest.raises(Broken, match=violation.what):
+        play(config, schedule)
+    play(single(faults=1), schedule)  # the core without the mutation survives it
+
+
+def test_a_play_that_names_what_its_step_does_not_offer_is_refused() -> None:
+    with pytest.raises(ValueError, match="step 2 does not offer 'pod-9 freezes for 5 steps'"):
+        play(single(), {2: ["pod-9 freezes for 5 steps"]})
+
+
+def test_a_coarser_step_sees_fewer_states() -> None:
+    """The digest tells states apart by more than what changes at every step."""
+    fine = Search(single(faults=1, restores=0, pace=Pace(step=0.5))).run()
+    coarse = Search(single(faults=1, restores=0)).run()
+    assert fine.violation is coarse.violation is None
+    assert fine.states > coarse.states

@@ -1,0 +1,69 @@
+"""What may go otherwise in one step: each run of a step asks here, and all answers are tried.
+
+A step is run again for each way that it can go, from a copy of the state before it, with the
+answers given so far and the default for the rest. Answer 0 is the default and costs nothing; any
+other costs what the asker says, usually one fault of the budget.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+
+class Choice(NamedTuple):
+    """What was answered, out of how many, and in words."""
+
+    answer: int
+    of: int
+    label: str
+
+
+class Choices:
+    """The answers of one run of one step."""
+
+    def __init__(self, given: Sequence[int], *, budget: int) -> None:
+        self._given = given
+        self.budget = budget
+        self.made: list[Choice] = []
+
+    def pick(self, options: Sequence[str], *, who: str, cost: int = 1) -> int:
+        """The index of an option; 0 where nothing may go otherwise any more."""
+        if len(options) < 2 or self.budget < cost:
+            return 0
+        place = len(self.made)
+        answer = self._given[place] if place < len(self._given) else 0
+        label = f"{who} {options[answer]}" if answer else ""
+        self.made.append(Choice(answer, len(options), label))
+        if answer:
+            self.budget -= cost
+        return answer
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return tuple(choice.label for choice in self.made if choice.label)
+
+    def others(self) -> Iterator[tuple[int, ...]]:
+        """The answers to give to other runs, so that each way is run once."""
+        answers = tuple(choice.answer for choice in self.made)
+        for place in range(len(self._given), len(self.made)):
+            for other in range(1, self.made[place].of):
+                yield (*answers[:place], other)
+
+
+class Script:
+    """The answers of a play: by their words, once each."""
+
+    def __init__(self, labels: Sequence[str]) -> None:
+        self._left = list(labels)
+        self.budget = len(self._left)
+        self.labels: tuple[str, ...] = tuple(labels)
+
+    def pick(self, options: Sequence[str], *, who: str, cost: int = 1) -> int:
+        for index, option in enumerate(options):
+            if index and f"{who} {option}" in self._left:
+                self._left.remove(f"{who} {option}")
+                return index
+        return 0
+
+    @property
+    def unused(self) -> list[str]:
+        return self._left

@@ -1,0 +1,60 @@
+"""Explorations of the single election: members, and candidates of client-go beside them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from elector_sidecar.core.election import Election
+from elector_sidecar.core.timing import Timing
+from tools.explore.actor import Pace
+from tools.explore.clientgo import ClientGo
+from tools.explore.member import NAME, Make, Member
+from tools.explore.search import Config
+from tools.explore.state import State
+from tools.explore.store import NAMESPACE, Store
+
+TIMING = Timing(lease_duration=4, renew_interval=1, request_timeout=1.5)
+PACE = Pace(step=1.0)
+
+
+def single(
+    *,
+    rates: Sequence[float] = (1.0, 1.0),
+    client_go: str | None = None,
+    client_rate: float = 1.0,
+    faults: int = 1,
+    restores: int = 1,
+    pace: Pace = PACE,
+    make: Make = Election,
+    leases: float = 4.0,
+) -> Config:
+    """`rates`: of the members' clocks; `client_go`: "0.26" or "0.37"; `leases`: the horizon in
+    lease durations."""
+
+    def begin() -> State:
+        store = Store()
+        store.post({"metadata": {"namespace": NAMESPACE, "name": NAME}, "spec": {}})
+        store.log = ()
+        members = [Member(f"pod-{n}", rate, TIMING, make) for n, rate in enumerate(rates)]
+        if client_go is None:
+            return State(store, members, restores=restores)
+        peer = ClientGo(
+            "peer",
+            client_rate,
+            lease=NAME,
+            duration=int(TIMING.lease_duration),
+            is_old=client_go == "0.26",
+        )
+        return State(store, [*members, peer], restores=restores)
+
+    duration = TIMING.lease_duration
+    wait = duration * (1.2 if client_go else 1.0) / min(rates) + 2.0
+    title = f"{len(rates)} members" + (f" and client-go {client_go}" if client_go else "")
+    return Config(
+        name=f"{title}, rates {', '.join(f'{rate:g}' for rate in (*rates, client_rate))}",
+        begin=begin,
+        pace=replace(pace),
+        faults=faults,
+        horizon=round(leases * duration / pace.step),
+        bound=int(wait / pace.step) + 1,
+        old=2.5 * duration + 1.0,
+    )

@@ -1,0 +1,165 @@
+"""One state of an exploration, and the step from it to the next ones."""
+
+from collections.abc import Sequence
+from itertools import permutations
+from typing import Any
+
+from tools.explore.actor import WALL, Pace, Picks, World
+from tools.explore.canonical import Canonical
+from tools.explore.store import Store
+
+# Sweeps over all actors in one step, until none has anything to do.
+SWEEPS = 30
+
+
+class Broken(Exception):
+    """A promise does not hold; the text says which, of whom and when."""
+
+
+class State:
+    __slots__ = ("actors", "restores", "step", "store")
+    wanted = "nobody leads"
+
+    def __init__(self, store: Store, actors: Sequence[Any], *, restores: int) -> None:
+        self.store = store
+        self.actors = list(actors)
+        self.step = 0
+        # How often the store may still be put back.
+        self.restores = restores
+
+    def copy(self) -> "State":
+        new = State.__new__(State)
+        new.store, new.step, new.restores = self.store.copy(), self.step, self.restores
+        new.actors = [actor.copy() for actor in self.actors]
+        return new
+
+    # ── a step ──
+
+    def advance(self, picks: Picks, pace: Pace) -> None:
+        """All that happens at this step, and the time until the next one."""
+        time = self.step * pace.step
+        world = World(self.store, self.step, time, picks, pace, told=self.store.version)
+        self._restore(world)
+        for actor in self.actors:
+            actor.strike(world)
+        for actor in self.actors:
+            self._after(world, actor, actor.arrive(world))
+        for actor in self._order(world):
+            self._after(world, actor, actor.run(world))
+        for _ in range(SWEEPS):
+            acted = [self._after(world, actor, actor.run(world)) for actor in self.actors]
+            if True not in acted:
+                break
+        else:
+            raise AssertionError("the actors do not come to rest")
+        floors = [actor.floor() for actor in self.actors if actor.is_up]
+        self.store.forget(min(floors, default=self.store.version))
+        self.step += 1
+
+    def _restore(self, world: World) -> None:
+        past = self.store.past
+        if self.restores < 1 or len(past) < 2:
+            return
+        options = ["keeps its state"]
+        options += [f"is put back to its state {n} before" for n in range(1, len(past))]
+        answer = world.picks.pick(options, who="the store")
+        if answer:
+            self.restores -= 1
+            self.store.restore(len(past) - 1 - answer)
+            world.told = self.store.version
+            for actor in self.actors:
+                actor.disconnect(world)
+                actor.excuse()
+
+    def _order(self, world: World) -> list[Any]:
+        """Who acts first, where several want to: any order, at no cost."""
+        active = [it for it in self.actors if it.wants_to_act(world)]
+        rest = [it for it in self.actors if it not in active]
+        if len(active) < 2:
+            return active + rest
+        orders = list(permutations(active))
+        names = [", ".join(actor.name for actor in order) for order in orders]
+        chosen = world.picks.pick([f"order: {it}" for it in names], who="in the", cost=0)
+        return [*orders[chosen], *rest]
+
+    def _after(self, world: World, actor: Any, acted: bool) -> bool:
+        """The others hear of what it wrote; nobody works beside it."""
+        log = self.store.log
+        if log and log[-1].resource_version > world.told:
+            news = tuple(it for it in log if it.resource_version > world.told)
+            world.told = log[-1].resource_version
+            for other in self.actors:
+                other.changed(news)
+        if acted:
+            self.judge(world.time)
+        return acted
+
+    # ── what must hold ──
+
+    def judge(self, time: float) -> None:
+        """P1: one main works at most, by what it was told; nobody else would be answered 200."""
+        working = [actor.identity for actor in self.actors if actor.works_by_rule(time)]
+        if len(working) > 1:
+            raise Broken(f"P1: {' and '.join(working)} work at once")
+
+    def is_done(self, pace: Pace) -> bool:
+        """What is to come about when no fault is under way has come about."""
+        return any(actor.leads(self.step * pace.step) for actor in self.actors)
+
+    def is_calm(self) -> bool:
+        """No fault is under way any more."""
+        return not any(actor.pending(self.step) for actor in self.actors)
+
+    # ── sameness ──
+
+    def digest(self, pace: Pace, *, old: float, with_past: bool) -> bytes:
+        time = self.step * pace.step
+        canonical = Canonical(old=old)
+        canonical.at(time, WALL + time)
+        canonical.add(list(self.store.leases.values()))
+        canonical.add(self.store.version)
+        canonical.add(self.store.uids)
+        canonical.add([(it.lease, it.resource_version) for it in self.store.log])
+        if with_past and self.restores:
+            canonical.add(self.restores)
+            for snapshot in self.store.past[:-1]:
+                canonical.add(list(snapshot.leases.values()))
+                canonical.add(snapshot.version)
+        for actor in self.actors:
+            canonical.at(actor.now(time), WALL + time)
+            _add_actor(canonical, actor, self.step, time)
+        return canonical.digest()
+
+
+def _relative(value: float, now: float) -> float:
+    return value - now if value > now else 0.0
+
+
+def _add_actor(canonical: Canonical, actor: Any, step: int, time: float) -> None:
+    add = canonical.add
+    add(actor.is_up)
+    add(actor.identity)
+    add(_relative(actor.starts_at, step) if not actor.is_up else 0.0)
+    add(_relative(actor.frozen_until, step))
+    add(_relative(actor.cut_until, step))
+    add(round(_relative(actor.works_until, time), 6))
+    add(round(_relative(actor.excused_until, time), 6))
+    if actor.kind == "member":
+        add([_relative(it, step) for it in (actor.stops_at, actor.drained_at, actor.contends_at)])
+        add(actor.core)
+    else:
+        add((actor._observed_at, actor._is_leading, actor._record))
+    canonical.add_ids(actor.open)
+    for mail in actor.mail:
+        add(mail.due - step)
+        add(mail.generation == actor.generation)
+        add(mail.command)
+        if mail.answer is not None:
+            add((mail.answer.status, mail.answer.lease))
+    for command, answer in actor.inbox:
+        add(command)
+        add(None if answer is None else (answer.status, answer.lease))
+    watch = actor.watch
+    if watch is not None:
+        add((watch.silent, max(watch.held_until - step, 0)))
+        add([(it.lease, it.resource_version, it.is_deleted) for it in watch.events])
