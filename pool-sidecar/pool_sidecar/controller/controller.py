@@ -28,6 +28,7 @@ from pool_sidecar.core.controller.conditions import (
 )
 from pool_sidecar.core.controller.membership import pool_of
 from pool_sidecar.core.controller.node_state import DEAD as DEAD_KEY
+from pool_sidecar.core.controller.node_state import KEEP_PODS
 from pool_sidecar.core.controller.pool_controller import Command, Plan, PoolController
 from pool_sidecar.core.controller.taints import TaintNode, TaintPolicy
 
@@ -43,7 +44,9 @@ WAITS_PER_REQUEST: Final = 2
 DEAD: Final = "Dead"
 NOT_DEAD: Final = "NotDead"
 CANNOT_TELL: Final = "CannotTell"
+KEPT: Final = "Kept"
 INVALID_POOL_NAME: Final = "InvalidPoolName"
+SPEAKS: Final = "its kubelet speaks again"
 
 
 class Controller:
@@ -153,7 +156,8 @@ class Controller:
 
     def _tell(self, plan: Plan) -> None:
         for each in plan.undecided:
-            self.events.tell(each.node, CANNOT_TELL, f"the node is kept: {each.why}")
+            reason = KEPT if each.is_wanted else CANNOT_TELL
+            self.events.tell(each.node, reason, f"the node is kept: {each.why}")
         for node in plan.refused:
             self.events.tell(node, POOL_FULL, pool_full(node.pool).message)
         for node in plan.bad_names:
@@ -175,7 +179,8 @@ class Controller:
             )
             self.events.tell(node, DEAD, message)
         elif node.is_dead and not any(it.get("key") == DEAD_KEY for it in command.taints):
-            self.events.tell(node, NOT_DEAD, "its kubelet speaks again", is_warning=False)
+            why = f"its annotation {KEEP_PODS} keeps its pods" if node.keeps_pods else SPEAKS
+            self.events.tell(node, NOT_DEAD, why, is_warning=False)
 
     def _tell_conditions(self, command: SetConditions) -> None:
         node = self.core.node(command.name)

@@ -59,6 +59,12 @@ def measure(controller: Controller) -> list[Metric]:
             label="pool",
         ),
         gauge(
+            "pool_controller_keeping_nodes",
+            "Members whose annotation keeps their pods, by pool; pools without one are left out.",
+            some(lambda it: len(it.keeping)),
+            label="pool",
+        ),
+        gauge(
             "pool_controller_not_reachable",
             "Members that a Ready member of their pool has never heard, by pool; pools without one "
             "are left out.",

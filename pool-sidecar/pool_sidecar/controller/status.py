@@ -41,4 +41,5 @@ def _pool(count: PoolCount) -> dict[str, Any]:
         "refused": count.refused,
         "notReachable": count.not_reachable,
         "cannotTell": undecided,
+        "keepPods": list(count.keeping),
     }

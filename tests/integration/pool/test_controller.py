@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pool_sidecar.core.controller.node_state import CUT, DEAD, DEFAULT_POOL_LABEL
+from pool_sidecar.core.controller.node_state import CUT, DEAD, DEFAULT_POOL_LABEL, KEEP_PODS
 from pool_sidecar.core.pool_member import POOL_LABEL
 from tests.integration.pool.nodes import Site, members
 from tools.harness.controlplane.access.accounts import expect
@@ -25,6 +25,8 @@ EVENTS = "/api/v1/namespaces/default/events"
 TIMEOUT = 90.0
 # Seconds in which a whole site stays, three grace periods and the control workload's seconds.
 CALM = 25.0
+# Seconds, in which one that is lost would be dead and told of (`CANNOT_TELL_AFTER`).
+KEPT_FOR = 70.0
 
 pytestmark = pytest.mark.slow
 
@@ -103,9 +105,16 @@ def after(seconds: int) -> Json:
     return {"key": UNREACHABLE, **exists, "tolerationSeconds": seconds}
 
 
+def _annotate(plane: ControlPlane, node: str, keeps: str | None) -> None:
+    body = {"metadata": {"annotations": {KEEP_PODS: keeps}}}
+    expect(plane.admin.patch(f"/api/v1/nodes/{node}", body))
+
+
 def _reasons(plane: ControlPlane, node: str) -> set[str]:
+    """Of the Events on this very Node: one of its name was in a test before."""
+    uid = expect(plane.admin.get(f"/api/v1/nodes/{node}"))["metadata"]["uid"]
     found = expect(plane.admin.get(EVENTS))["items"]
-    return {it["reason"] for it in found if it["involvedObject"]["name"] == node}
+    return {it["reason"] for it in found if it["involvedObject"].get("uid") == uid}
 
 
 def test_the_pods_of_a_dead_node_go_by_the_witness_of_its_pool(
@@ -122,6 +131,26 @@ def test_the_pods_of_a_dead_node_go_by_the_witness_of_its_pool(
     site.revive("n4")
     until(lambda: DEAD not in site.state("n4")[1], what="dead goes")
     until(lambda: "judged" not in members(pool_plane)["n4"]["spec"], what="judged goes")
+
+
+def test_a_dead_node_whose_annotation_keeps_its_pods_keeps_them_until_it_is_taken_off(
+    pool_plane: ControlPlane, site: Site, pod: PoolControllerPod, workload: MakePod
+) -> None:
+    kept = workload("kept", "n4", *keep(dead=2))
+    _annotate(pool_plane, "n4", "true")
+    site.kill("n4")
+    until(lambda: site.state("n4")[0] == "Unknown", what="lost")
+    deadline = time.monotonic() + KEPT_FOR
+    while time.monotonic() < deadline:
+        assert kept()
+        assert not {DEAD, CUT} & site.state("n4")[1]
+        time.sleep(0.5)
+    assert "Kept" in _reasons(pool_plane, "n4")
+    assert "Dead" not in _reasons(pool_plane, "n4")
+    (pool,) = pod.controller.status()["pools"]
+    assert (pool["keepPods"], pool["cannotTell"]) == (["n4"], [])
+    _annotate(pool_plane, "n4", None)
+    until(lambda: not kept(), what="its pods go")
 
 
 def test_a_node_that_is_back_within_its_seconds_loses_nothing(

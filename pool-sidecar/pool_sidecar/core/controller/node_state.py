@@ -17,6 +17,8 @@ MAY_LEAD_NODE_LABEL: Final = f"{NODE_RESTRICTION}/may-lead"
 # Nodes' own condition, which the member on the node writes.
 CLOUD_LINK: Final = f"{GROUP}/CloudLink"
 DEAD: Final = f"{GROUP}/dead"
+# Nodes' annotation: with any value but "false", neither taint comes to the Node.
+KEEP_PODS: Final = f"{GROUP}/keep-pods"
 CUT: Final = f"{GROUP}/cut"
 DEAD_TAINT: Final[Json] = {"key": DEAD, "effect": "NoExecute"}
 CUT_TAINT: Final[Json] = {"key": CUT, "effect": "NoSchedule"}
@@ -27,7 +29,8 @@ STATUS_UNKNOWN: Final = "NodeStatusUnknown"
 @dataclass(frozen=True, slots=True)
 class NodeState:
     """`pool`: the label as it is, "" without one. `ready` and `cloud_link`: the statuses of these
-    conditions, "" without one; `ready_since`: the text of Ready's lastTransitionTime."""
+    conditions, "" without one; `ready_since`: the text of Ready's lastTransitionTime; `keeps_pods`:
+    by its annotation."""
 
     name: str
     uid: str = ""
@@ -38,6 +41,7 @@ class NodeState:
     ready_reason: str = ""
     ready_since: str = ""
     cloud_link: str = ""
+    keeps_pods: bool = False
     taints: tuple[Json, ...] = ()
 
     @property
@@ -76,6 +80,7 @@ class NodeState:
         document = decode_object(raw)
         metadata = _object(document.get("metadata"))
         labels = _object(metadata.get("labels"))
+        annotations = _object(metadata.get("annotations"))
         name, version = metadata.get("name"), str(metadata.get("resourceVersion"))
         if not isinstance(name, str) or not (version.isascii() and version.isdecimal()):
             raise ValueError(f"a Node without a name or a version: {raw[:80]!r}")
@@ -95,6 +100,7 @@ class NodeState:
             ready_reason=str(ready.get("reason", "")),
             ready_since=str(ready.get("lastTransitionTime", "")),
             cloud_link=str(_object(conditions.get(CLOUD_LINK)).get("status", "")),
+            keeps_pods=annotations.get(KEEP_PODS, "false") != "false",
             taints=tuple(map(_object, taints)),
         )
 

@@ -87,6 +87,7 @@ class PoolCount:
     refused: int
     not_reachable: int
     undecided: tuple[Undecided, ...]
+    keeping: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,11 +396,11 @@ class PoolController:
     def _judge(self, present: Sequence[Member], now: float) -> Iterator[Command]:
         for node, member in present:
             told_at = self._lost_told_at.get(node.name, -math.inf)
-            is_news = member.is_lost != node.is_lost and (
-                not node.is_lost or now - told_at >= LOST_AGAIN
-            )
+            # It asks for votes, and on one that is kept there is nothing to decide.
+            is_lost = node.is_lost and not node.keeps_pods
+            is_news = member.is_lost != is_lost and (not is_lost or now - told_at >= LOST_AGAIN)
             if is_news or member.is_dead != node.is_dead:
-                yield JudgeMember(member.name, member.uid, node.is_dead, node.is_lost)
+                yield JudgeMember(member.name, member.uid, node.is_dead, is_lost)
 
     def _stray_commands(self, name: str) -> list[Command]:
         """Of a name that is in no pool."""
@@ -460,7 +461,8 @@ class PoolController:
                 cut=sum(node.is_cut for node, _ in present),
                 refused=len(refused(pool, nodes, members)),
                 not_reachable=sum(bool(witnesses.strangers_to(node.name)) for node, _ in present),
-                undecided=seen.undecided,
+                undecided=tuple(it for it in seen.undecided if not it.is_wanted),
+                keeping=tuple(node.name for node, _ in present if node.keeps_pods),
             )
 
     def defects(self) -> list[str]:

@@ -9,7 +9,8 @@ does not hear the node, and its pool bears witness that it is gone; its pods go.
                    pool at a time, at most `max_dead`       CloudLink Unknown: as it is
 
 Guarantees: `dead` comes to no Node whose Ready is not Unknown, to no more than `max_dead` of a pool
-at once, and not within 10 s of another one in the pool. The memory of this process only delays:
+at once, and not within 10 s of another one in the pool. A Node whose annotation keeps its pods has
+neither taint. The memory of this process only delays:
 what it forgets, it learns again from the API before it acts.
 """
 
@@ -20,7 +21,7 @@ from fractions import Fraction
 from typing import Final
 
 from pool_sidecar.core.controller.membership import pool_of
-from pool_sidecar.core.controller.node_state import NodeState
+from pool_sidecar.core.controller.node_state import KEEP_PODS, NodeState
 from pool_sidecar.core.controller.witness import Member, Opinion, Witnesses
 from pool_sidecar.core.pool_member import Json
 
@@ -66,11 +67,13 @@ class TaintNode:
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """A node that the cloud has lost and that is kept."""
+    """A node that the cloud has lost and that is kept. `is_limit`: by `max_dead`; `is_wanted`: by
+    its annotation."""
 
     node: NodeState
     why: str
     is_limit: bool = False
+    is_wanted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +185,8 @@ def verdicts(
     nodes = [node for node, _ in members]
     cut = {it.name: _is_cut(it, memory.cut_since, policy, now) for it in nodes}
     opinions = {it.name: witnesses.opinion(it.name) for it in nodes if _is_open(it)}
-    chosen, limit = _choose(pool, nodes, opinions, memory, policy, now)
+    judged = [it for it in nodes if not it.keeps_pods]
+    chosen, limit = _choose(pool, judged, opinions, memory, policy, now, size=len(nodes))
     found = [
         TaintNode(node, taints, opinions[node.name] if node is chosen else None)
         for node in nodes
@@ -208,7 +212,7 @@ def without_taints(node: NodeState) -> TaintNode | None:
 
 def _is_open(node: NodeState) -> bool:
     """Whether its witnesses are to be heard."""
-    return node.is_lost and not node.is_dead
+    return node.is_lost and (not node.is_dead or node.keeps_pods)
 
 
 def _choose(
@@ -218,12 +222,14 @@ def _choose(
     memory: TaintMemory,
     policy: TaintPolicy,
     now: float,
+    *,
+    size: int,
 ) -> tuple[NodeState | None, int | None]:
     """The node that is to be marked now, the one first that was lost first; and the limit, where it
-    is the limit that keeps others from it."""
+    is the limit that keeps others from it. `size`: of the pool."""
     gone = [it for it in nodes if it.name in opinions and opinions[it.name].is_gone]
     marked = sum(it.is_dead or it.name in memory.marking for it in nodes)
-    limit = policy.max_dead.of(len(nodes))
+    limit = policy.max_dead.of(size)
     # One whose mark was sent may be marked already: it is that one again, or none.
     pending = [it for it in gone if it.name in memory.marking]
     if not pending and marked >= limit:
@@ -238,19 +244,22 @@ def _choose(
 
 
 def _taints(node: NodeState, chosen: NodeState | None, *, is_cut: bool) -> tuple[Json, ...]:
-    stays_dead = node.is_dead and node.ready == "Unknown"
+    stays_dead = node.is_dead and node.ready == "Unknown" and not node.keeps_pods
     return node.with_taints(dead=stays_dead or node is chosen, cut=is_cut)
 
 
 def _is_cut(
     node: NodeState, cut_since: Mapping[str, float], policy: TaintPolicy, now: float
 ) -> bool:
-    if not policy.taints_cut or node.cloud_link in ("True", ""):
+    if node.keeps_pods or not policy.taints_cut or node.cloud_link in ("True", ""):
         return False
     return node.is_cut or now - cut_since.get(node.name, now) >= CUT_AFTER
 
 
 def _undecided(node: NodeState, found: Opinion, limit: int | None) -> Undecided:
+    if node.keeps_pods:
+        opinion = "its pool says that it is gone" if found.is_gone else found.why_not
+        return Undecided(node, f"its annotation {KEEP_PODS} says so; {opinion}", is_wanted=True)
     if found.is_gone and limit is not None:
         why = f"{limit} of the pool are dead already, which --max-dead allows"
         return Undecided(node, why, is_limit=True)

@@ -16,7 +16,7 @@ NODES = ("a1", "a2", "a3", "a4", "a5", "b1", "b2", "b3")
 POOLS = {"a": NODES[:5], "b": NODES[5:]}
 KINDS = (
     "ready", "lost", "all report", "report", "run", "freeze", "begin", "break", "mend", "fate",
-    "move", "link", "remove", "add",
+    "move", "link", "remove", "add", "keep",
 )  # fmt: skip
 READY = ("True", "False", "Unknown")
 FATES = ("ok", "ok", "conflict", "not sent", "lost")
@@ -87,6 +87,8 @@ def _take(world: World, step: Step) -> None:
             world.move(name, ("a", "b", "", "No_Name")[step.pick % 4])
         case "link" if name in world.nodes:
             world.set_link(name, ("True", "False", "Unknown", "")[step.pick % 4])
+        case "keep" if name in world.nodes:
+            world.keep_pods(name, keeps=step.pick % 2 == 0)
         case "remove":
             world.remove_node(name)
         case "add" if name not in world.nodes:
@@ -107,17 +109,17 @@ def _at_rest(world: World) -> list[str]:
     for node in world.nodes.values():
         member = world.members.get(node.name)
         is_member = node.pool in POOLS
+        may_have_taints = is_member and not node.keeps_pods
         if is_member != (member is not None and member.pool == node.pool):
             found.append(f"{node.name}: its PoolMember is not as its label says")
-        if member is not None and member.is_lost != node.is_lost:
+        if member is not None and member.is_lost != (node.is_lost and not node.keeps_pods):
             found.append(f"{node.name}: lost is not as the Node says")
         if member is not None and member.is_dead != node.is_dead:
             found.append(f"{node.name}: judged is not as the taint says")
-        if node.is_dead and (node.ready != "Unknown" or not is_member):
+        if node.is_dead and (node.ready != "Unknown" or not may_have_taints):
             found.append(f"{node.name}: dead is left behind")
-        if (
-            node.is_cut != (node.cloud_link == "False" and is_member)
-            and node.cloud_link != "Unknown"
+        if node.is_cut != (node.cloud_link == "False" and may_have_taints) and (
+            node.cloud_link != "Unknown" or not may_have_taints
         ):
             found.append(f"{node.name}: cut is not as its link says")
     marks = len(world.marks)

@@ -71,13 +71,23 @@ MUTANTS = {
     ),
     "dead until True": (
         "taints",
-        'stays_dead = node.is_dead and node.ready == "Unknown"',
-        'stays_dead = node.is_dead and node.ready != "True"',
+        'stays_dead = node.is_dead and node.ready == "Unknown" and',
+        'stays_dead = node.is_dead and node.ready != "True" and',
     ),
     "dead for ever": (
         "taints",
-        'stays_dead = node.is_dead and node.ready == "Unknown"',
-        "stays_dead = node.is_dead",
+        'stays_dead = node.is_dead and node.ready == "Unknown" and',
+        "stays_dead = node.is_dead and",
+    ),
+    "marks whom its annotation keeps": (
+        "taints",
+        "judged = [it for it in nodes if not it.keeps_pods]",
+        "judged = nodes",
+    ),
+    "an annotation that comes too late": (
+        "taints",
+        'node.ready == "Unknown" and not node.keeps_pods',
+        'node.ready == "Unknown"',
     ),
     "not confirmed": (
         "pool_controller",

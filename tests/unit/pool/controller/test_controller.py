@@ -1,10 +1,12 @@
 """The controller of pools, situation by situation, in virtual time."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from pool_sidecar.core.controller.conditions import ADMITTED, NOT_REACHABLE
+from pool_sidecar.core.controller.node_state import KEEP_PODS, NodeState
 from pool_sidecar.core.controller.pool_controller import LONGEST_REST, REST_AFTER_FAILURE
 from pool_sidecar.core.controller.taints import MaxDead, TaintPolicy
 from pool_sidecar.core.pool_member import PeerVerdict, Verdict
@@ -523,6 +525,76 @@ def test_foreign_taints_are_kept_as_they_are(world: World) -> None:
     world.set_ready("n5", "True")
     world.run(1)
     assert world.nodes["n5"].taints == (foreign,)
+
+
+# ── the annotation of a node ──
+
+
+def test_a_node_whose_annotation_keeps_its_pods_has_neither_taint_whoever_says_so(
+    world: World,
+) -> None:
+    world.keep_pods("n5", keeps=True)
+    world.set_link("n5", "False")
+    world.set_ready("n5", "Unknown")
+    for _ in range(20):
+        _all_say(world, "n1", "n2", "n3", "n4", seconds=4000)
+        world.run(10)
+        assert world.nodes["n5"].taints == ()
+    (undecided,) = world.controller.plan(world.now).undecided
+    assert undecided.is_wanted
+    assert undecided.why == (
+        "its annotation pool.edge-sidecars.io/keep-pods says so; its pool says that it is gone"
+    )
+    # Nobody waits for votes on it, and the alert CannotTell is not about it.
+    assert not world.members["n5"].is_lost
+    (count,) = world.controller.counts(world.now)
+    assert (count.keeping, count.undecided) == (("n5",), ())
+
+
+def test_a_node_that_is_kept_takes_no_other_ones_turn_or_place(world: World) -> None:
+    world.keep_pods("n5", keeps=True)
+    for name in ("n5", "n4"):
+        world.set_ready(name, "Unknown")
+        world.run(1)
+    for _ in range(2):
+        for voter in ("n1", "n2", "n3"):
+            world.report(voter, silent("n4"), silent("n5"))
+        world.run(6)
+    assert _dead(world) == {"n4"}
+
+
+def test_with_the_annotation_the_taints_go_and_without_it_they_come(world: World) -> None:
+    world.set_ready("n5", "Unknown")
+    _all_say(world, "n1", "n2", "n3")
+    world.run(12)
+    assert _dead(world) == {"n5"}
+    world.keep_pods("n5", keeps=True)
+    world.run(2)
+    assert _dead(world) == set()
+    assert not world.members["n5"].is_dead
+    world.keep_pods("n5", keeps=False)
+    world.run(2)
+    # What asks for votes.
+    assert world.members["n5"].is_lost
+    _all_say(world, "n1", "n2", "n3")
+    world.run(12)
+    assert _dead(world) == {"n5"}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "keeps"),
+    [
+        ({}, False),
+        ({KEEP_PODS: "false"}, False),
+        ({KEEP_PODS: "true"}, True),
+        ({KEEP_PODS: ""}, True),
+    ],
+)
+def test_any_value_of_the_annotation_but_false_keeps(
+    annotations: dict[str, str], keeps: bool
+) -> None:
+    document = {"metadata": {"name": "n", "resourceVersion": "1", "annotations": annotations}}
+    assert NodeState.parse(json.dumps(document).encode()).keeps_pods is keeps
 
 
 # ── members ──

@@ -17,7 +17,9 @@ STEPS = st.lists(
 )
 # So many histories of so many steps find most mutants; the same ones each time. The rare ones take
 # minutes, and are looked for with HYPOTHESIS_PROFILE=nightly.
-HISTORIES, LENGTH = 200, 60
+# What is needed twice for a taint to come and to go.
+MIXED = (*KINDS, "link", "ready")
+HISTORIES, LENGTH = 400, 60
 RARE_HISTORIES = 4000
 RARE = (
     *("no limit", "a pace that starts anew", "not confirmed", "moved without a new member"),
@@ -62,7 +64,7 @@ def _history(chance: random.Random) -> list[Step]:
     steps = []
     for _ in range(LENGTH):
         node = target if chance.random() < 0.6 else chance.randrange(len(NODES))
-        kind = chance.choice(("lost", "all report", "run", "")) or chance.choice(KINDS)
+        kind = chance.choice(("lost", "all report", "run", "")) or chance.choice(MIXED)
         mask = chance.choice((255, chance.randrange(256)))
         steps.append(Step(KINDS.index(kind), node, mask, chance.randrange(18)))
     return steps

@@ -108,6 +108,10 @@ class World:
     def set_link(self, name: str, link: str) -> None:
         self.put_node(replace(self.nodes[name], cloud_link=link))
 
+    def keep_pods(self, name: str, *, keeps: bool) -> None:
+        """By its annotation."""
+        self.put_node(replace(self.nodes[name], keeps_pods=keeps))
+
     def move(self, name: str, pool: str) -> None:
         self.put_node(replace(self.nodes[name], pool=pool))
 
@@ -242,6 +246,7 @@ class World:
         size = len(others) + 1
         dead = sum(self.nodes[it].is_dead for it in others)
         rules = {
+            "without the annotation": not node.keeps_pods,
             "is Unknown": node.ready == "Unknown" and node.ready_reason == STATUS_UNKNOWN,
             f"more than half: {len(votes)} of {len(ready)}": 2 * len(votes) > len(ready),
             f"a third is Ready: {len(ready)} of {size}": 3 * len(ready) >= size,
