@@ -14,8 +14,10 @@ from edge_sidecars.runtime.cli.status_command import (
     page,
 )
 from pool_sidecar.config import DEFAULT_LISTEN, PREFIX
+from pool_sidecar.core.pool import Role
 
 _TITLES = ("NODE", "VERDICT", "FOR", "LINK", "ADDRESS")
+_READY = {True: "ready", False: "not ready"}
 
 
 def table(told: Mapping[str, Any]) -> str:
@@ -28,11 +30,19 @@ def table(told: Mapping[str, Any]) -> str:
         ("READY", "yes" if told["isReady"] else f"no: {told['lack']}"),
         ("ROLE", told["role"]),
         ("LINK", link),
+        ("SHARED", _shared(told)),
         ("KUBELET", "answers" if told["kubelet"] else "does not answer"),
         ("LENDS TO", ", ".join(told["borrowers"]) or "nobody"),
         ("HEARTBEATS", str(told["heartbeats"])),
     ]
     return page(summary, (_TITLES, list(map(_row, told["peers"]))))
+
+
+def _shared(told: Mapping[str, Any]) -> str:
+    """What the pool shares, and who leads."""
+    hub = told["node"] if told["role"] == Role.LEADER else told["hub"]
+    streams = [f"{it['resource']} {_READY[it['ready']]}" for it in told["shared"]]
+    return f"{f'from {hub}' if hub else 'no hub'}: {', '.join(streams) or 'nothing'}"
 
 
 def _row(peer: Mapping[str, Any]) -> tuple[str, ...]:
@@ -51,7 +61,7 @@ main = StatusCommand(
     document=StatusDocument(
         "pool member",
         "the member",
-        frozenset({"version", "node", "pool", "role", "link", "via", "peers"}),
+        frozenset({"version", "node", "pool", "role", "hub", "link", "via", "shared", "peers"}),
     ),
     url_of="--listen",
     listen=listens_at("listen", DEFAULT_LISTEN, prefix=PREFIX),

@@ -19,7 +19,7 @@ from typing import Final
 from pool_sidecar.core.members import Directory
 from pool_sidecar.core.peers import Heard, Peers
 from pool_sidecar.core.pool_member import Link
-from pool_sidecar.core.pool_streams import RelayStreams
+from pool_sidecar.core.pool_streams import RelayStreams, StreamHealth
 
 # Seconds for which the relay's word about the link counts; it is asked each second (pool.md 2).
 LINK_VALID: Final = 3.0
@@ -240,6 +240,14 @@ class Pool:
         return (
             {} if state is None else {it.resource: it.cursor for it in state.streams if it.is_live}
         )
+
+    def stream_health(self, now: float) -> tuple[StreamHealth, ...]:
+        """Of each stream that this node's relay shares or the hub shows, by resource."""
+        own = self.streams.shared(now)
+        leads, hub = self.leads(now), self.hub(now)
+        live = {it.resource for it in own if it.is_live} if leads else set(self.live(hub, now))
+        resources = sorted({it.resource for it in own} | live)
+        return tuple(StreamHealth(it, leads or bool(hub), it in live) for it in resources)
 
     def is_lender(self, name: str, now: float) -> bool:
         """Whether that member lends now; also one whose kubelet is ill: bytes do not pass through

@@ -58,6 +58,19 @@ class PoolStream:
         raise ValueError("a state with streams that are none")
 
 
+@dataclass(frozen=True, slots=True)
+class StreamHealth:
+    """Of one that the pool shares, as this node sees it. `is_healthy`: a hub is reached, or this
+    node is the hub; `is_ready`: that stream of the hub is live."""
+
+    resource: str
+    is_healthy: bool
+    is_ready: bool
+
+    def document(self) -> dict[str, Any]:
+        return {"resource": self.resource, "healthy": self.is_healthy, "ready": self.is_ready}
+
+
 class RelayStreams:
     """Of this node's relay, as its /status document says."""
 

@@ -1,5 +1,5 @@
 """For processes of this node: CONNECT, their way to the API server over a lent link, and GET
-/relay/PEER/..., which reads the relay of a peer.
+/relay/PEER/..., which reads the relay of a peer, or the one of this node that peers read.
 
 Guarantees: only who knows the token gets through, and only to this node's API server or to what a
 peer's relay shows; what goes to the API server is TLS between the client and it, of which neither
@@ -35,6 +35,8 @@ MAX_UNPROVEN: Final = 256
 FULL_FOR: Final = 1.0
 # Seconds for a head.
 PATIENCE: Final = 5.0
+# Seconds for a connection on this machine.
+DIAL: Final = 5.0
 # Seconds for which tunnels outlast the return of the own link: writes end, and streams move.
 RETIRE_AFTER: Final = 5.0
 # Lenders that are asked for one tunnel.
@@ -47,7 +49,8 @@ READ_AUTHORIZATION: Final = "authorization"
 class LocalProxy:
     """`servers`: hosts and ports, each of which means this node's API server. `lender()`: whom to
     borrow from now, None where there is nobody; `failed` is told of one that did not lend.
-    `peer(name)`: a member of the pool."""
+    `peer(name)`: another member of the pool. `node`: this one; `relay`: host and port of what its
+    relay shows."""
 
     def __init__(
         self,
@@ -57,6 +60,8 @@ class LocalProxy:
         lender: Callable[[], PeerClient | None],
         failed: Callable[[str], None],
         peer: Callable[[str], PeerClient | None],
+        node: str,
+        relay: tuple[str, int],
     ) -> None:
         self._token = token
         # Of this process alone.
@@ -65,6 +70,7 @@ class LocalProxy:
         self._lender = lender
         self._failed = failed
         self._peer = peer
+        self._node, self._relay = node, relay
         self._readers = Tunnels()
         self._own, self._guests = Tunnels(), Tunnels()
         # Of clients with the token; and of all that have not shown one, the oldest first.
@@ -93,8 +99,8 @@ class LocalProxy:
             tunnels.reset_all(unless=lambda name: name == unless)
 
     def keep_readers(self, is_peer: Callable[[str], bool]) -> None:
-        """Ends the reads of all others."""
-        self._readers.reset_all(unless=is_peer)
+        """Ends the reads of all others, but for those of this node's own relay."""
+        self._readers.reset_all(unless=lambda name: name == self._node or is_peer(name))
 
     def retire(self) -> None:
         """The own link is back, while the lender still lends: what is under way ends in order, or
@@ -175,9 +181,21 @@ class LocalProxy:
         self._unproven.pop(near.writer.transport, None)
         self._open += 1
         try:
-            await self._read(near, *asked)
+            name, wanted = asked
+            await (self._read_own(near, wanted) if name == self._node else self._read(near, *asked))
         finally:
             self._open -= 1
+
+    async def _read_own(self, near: Stream, read: RelayRead) -> None:
+        try:
+            async with asyncio.timeout(DIAL):
+                relay = Stream(*await asyncio.open_connection(*self._relay))
+        except (OSError, TimeoutError):
+            why = "the relay that shows the pool's streams is out of reach"
+            near.writer.write(refusal(HTTPStatus.SERVICE_UNAVAILABLE, why))
+            return
+        relay.writer.write(read.encode(host=self._relay[0], token=self._token.get()))
+        await self._readers.run(Tunnel(self._node, near, relay))
 
     async def _read(self, near: Stream, name: str, read: RelayRead) -> None:
         client = self._peer(name)

@@ -66,6 +66,8 @@ class Member:
             lender=self.lender,
             failed=self.lender_failed,
             peer=self.clients.get,
+            node=config.node,
+            relay=(config.relay_pool.host, config.relay_pool.port),
         )
         self.token = token
         self.started_at = boottime()

@@ -16,12 +16,25 @@ def measure(member: Member) -> Iterable[Metric]:
     standings = {name: pool.peers.standing(name, now) for name in member.directory.peers}
     verdicts = [it.verdict for it in standings.values() if it is not None]
     live = pool.live(pool.hub(now), now)
+    shared = pool.stream_health(now)
     borrowers = member.listener.budget.borrowers
     return (
         gauge("pool_role", "1 for the present role.", _one_of(Role, role), label="role"),
         gauge("pool_link", "1 for the present link.", _one_of(Link, link), label="link"),
         gauge("pool_via", "1 for the lender; none on the own link.", _via(via), label="node"),
         gauge("pool_hub_live", "Streams of the hub that are live; 0 without a hub.", len(live)),
+        gauge(
+            "pool_stream_healthy",
+            "1 if a hub of the pool is reached, or this node is it; by stream.",
+            [(it.resource, float(it.is_healthy)) for it in shared],
+            label="resource",
+        ),
+        gauge(
+            "pool_stream_ready",
+            "1 if this stream of the hub is live.",
+            [(it.resource, float(it.is_ready)) for it in shared],
+            label="resource",
+        ),
         gauge("pool_borrowers", "Members that borrow this link now.", len(borrowers)),
         counter(
             "pool_lent_bytes_total", "Bytes passed on for others.", member.listener.tunnels.passed

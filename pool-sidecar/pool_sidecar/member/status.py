@@ -1,6 +1,6 @@
 """The documents of /status and /sources, computed in the request that asks."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from edge_sidecars.runtime.clock import boottime
@@ -10,6 +10,7 @@ from pool_sidecar.core.lan_state import LanState
 from pool_sidecar.core.members import Directory
 from pool_sidecar.core.peers import STATE_VALID
 from pool_sidecar.core.pool_member import Verdict
+from pool_sidecar.core.pool_streams import PoolStream
 from pool_sidecar.member.member import Member
 
 Document = dict[str, Any]
@@ -30,6 +31,7 @@ def sources(member: Member) -> Document:
         "hub": {"node": hub, "live": _texts(pool.live(hub, now))} if hub else None,
         "detour": bool(pool.via(now)),
         "via": pool.via(now),
+        "own": _own(member, now),
         "peers": [_streams(it.state, pool.directory) for it in pool.peers.heard(now)],
         "verdicts": {name: it.verdict.value for name, it in pool.peers.verdicts(now).items()},
         "validSeconds": VALID,
@@ -44,8 +46,20 @@ def _streams(state: LanState, directory: Directory) -> Document:
     """Only who may lead is believed about them."""
     peer = directory.peers.get(state.node)
     streams = state.streams if peer is not None and peer.may_lead else ()
+    return _document(state.node, streams)
+
+
+def _own(member: Member, now: float) -> Document | None:
+    """What this node's relay shows, for the other relays of this node; None where it may not
+    lead."""
+    if not member.pool.is_candidate:
+        return None
+    return _document(member.config.node, member.pool.streams.shared(now))
+
+
+def _document(node: str, streams: Sequence[PoolStream]) -> Document:
     return {
-        "node": state.node,
+        "node": node,
         "cursors": {it.resource: str(it.cursor) for it in streams},
         "windows": {it.resource: str(it.window) for it in streams},
         "live": [it.resource for it in streams if it.is_live],
@@ -74,6 +88,7 @@ def status(member: Member) -> Document:
         "lentBytes": member.listener.tunnels.passed,
         "heartbeats": member.heartbeats,
         "streams": [it.document() for it in pool.streams.shared(now)],
+        "shared": [it.document() for it in pool.stream_health(now)],
         "readers": sorted(member.listener.readers.names),
         "peers": [_peer(member, name, now) for name in sorted(member.directory.peers)],
     }

@@ -4,8 +4,9 @@ Pure. Guarantees: a line holds for the seconds that it names, at most `MAX_VALID
 there were no pool. What is no such line raises ValueError, and changes nothing. A hub is one that
 leads and whose stream is live, or was within `LIVE_GRACE` seconds, since a stream is not live while
 its watch begins anew; one that leads no more, and whose stream is live, is one for `FORMER` seconds
-more, so that an orderly change of hubs costs the link nothing. Whose node leads has no hub. One
-that lied is none for a while.
+more, so that an orderly change of hubs costs the link nothing. While its own node leads, a relay
+reads from the one of this node that peers read; that one itself has no hub then. One that lied is
+none for a while.
 """
 
 import json
@@ -44,7 +45,8 @@ class PeerStreams:
 @dataclass(frozen=True, slots=True)
 class SourcesLine:
     """`via`: the neighbour over which upstream is reached, "" for the own link or none; `valid_for`
-    in seconds. `hub`: the peer that leads, "" for none; `is_candidate`: this node may."""
+    in seconds. `hub`: the peer that leads, "" for none; `is_candidate`: this node may. `node`: this
+    one, "" of a pool-sidecar that does not say; `own`: what it shows to peers."""
 
     via: str
     valid_for: float
@@ -53,6 +55,8 @@ class SourcesLine:
     is_candidate: bool = False
     peers: Mapping[str, PeerStreams] = field(default_factory=dict)
     verdicts: Verdicts | None = None
+    node: str = ""
+    own: PeerStreams | None = None
 
     @classmethod
     def parse(cls, line: bytes) -> Self:
@@ -75,14 +79,18 @@ class SourcesLine:
                     found.get("candidate") is True,
                     _peers(found.get("peers") or []),
                     verdicts=Verdicts.read(found),
+                    **_own(found.get("own")),
                 )
         raise ValueError("it lacks detour, via or validSeconds, or they do not fit")
 
 
 class PoolSources:
-    """As of the latest line."""
+    """As of the latest line. `reads_own`: this relay is not the one of its node that peers read,
+    and may read from that."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, reads_own: bool = False) -> None:
+        self._reads_own = reads_own
+        self._peers: dict[str, PeerStreams] = {}
         self._line = SourcesLine("", MAX_VALID)
         self.valid_until = -math.inf
         # When the stream of a peer was live last, and when a peer led last.
@@ -97,10 +105,13 @@ class PoolSources:
 
     def heard(self, line: SourcesLine, now: float) -> None:
         self._line, self.valid_until = line, now + line.valid_for
-        for node, peer in line.peers.items():
+        self._peers = dict(line.peers)
+        if self._reads_own and line.own is not None:
+            self._peers[line.node] = line.own
+        for node, peer in self._peers.items():
             self._live_at |= {(node, resource): now for resource in peer.live}
-        if line.hub:
-            self._led_at[line.hub] = now
+        if self._leader:
+            self._led_at[self._leader] = now
         oldest = now - max(LIVE_GRACE, FORMER)
         self._live_at = {key: at for key, at in self._live_at.items() if at >= oldest}
         self._led_at = {node: at for node, at in self._led_at.items() if at >= oldest}
@@ -122,25 +133,34 @@ class PoolSources:
         return self._is_valid(now) and self._line.leads
 
     def hubs(self, resource: str, now: float) -> list[str]:
-        """The peers from which a stream of that resource may come, the best first."""
-        if not self._is_valid(now) or self._line.leads:
+        """The members from which a stream of that resource may come, the best first."""
+        if not self._is_valid(now):
             return []
+        if self._line.leads:
+            return [it for it in (self._leader,) if self._is_hub(it, resource, now)]
         former = sorted(self._led_at, key=lambda it: -self._led_at[it])
         known = (self._line.hub, *(it for it in former if it != self._line.hub))
         return [it for it in known if self._is_hub(it, resource, now)]
 
     def window(self, node: str, resource: str) -> int:
         """The oldest version from which a watch of that peer's stream may begin, by its word."""
-        peer = self._line.peers.get(node)
+        peer = self._peers.get(node)
         return 0 if peer is None else peer.windows.get(resource, 0)
 
     def _is_hub(self, node: str, resource: str, now: float) -> bool:
-        peer = self._line.peers.get(node)
+        peer = self._peers.get(node)
         if peer is None or now < self._shunned.get(node, -math.inf):
             return False
-        if node == self._line.hub:
+        if node == self._leader:
             return now - self._live_at.get((node, resource), -math.inf) <= LIVE_GRACE
         return resource in peer.live and now - self._led_at[node] <= FORMER
+
+    @property
+    def _leader(self) -> str:
+        """Who leads, as far as this relay may read from it; "" for none."""
+        if not self._line.leads:
+            return self._line.hub
+        return self._line.node if self._reads_own else ""
 
     def _is_valid(self, now: float) -> bool:
         return now < self.valid_until
@@ -153,6 +173,14 @@ def _hub(found: Any) -> str:
         case {"node": str(node)} if 0 < len(node) <= MAX_NAME:
             return node
     raise ValueError("its hub is none")
+
+
+def _own(found: Any) -> dict[str, Any]:
+    """The fields of a `SourcesLine` about this node; none of a pool-sidecar without them."""
+    if found is None:
+        return {}
+    node, own = _peer(found)
+    return {"node": node, "own": own}
 
 
 def _peers(found: Any) -> dict[str, PeerStreams]:

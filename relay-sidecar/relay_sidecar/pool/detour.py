@@ -27,10 +27,12 @@ OWN_LINK: Final = "the own link"
 
 
 class NeighbourProxy:
-    """What an `ApiTransport` asks before each request."""
+    """What an `ApiTransport` asks before each request. `reads_own`: as `PoolSources` has it."""
 
-    def __init__(self, connect: Address, token: WatchedFiles[str]) -> None:
-        self.sources = PoolSources()
+    def __init__(
+        self, connect: Address, token: WatchedFiles[str], *, reads_own: bool = False
+    ) -> None:
+        self.sources = PoolSources(reads_own=reads_own)
         self._url = f"http://{connect}"
         self._token = token
 

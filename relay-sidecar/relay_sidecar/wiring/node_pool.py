@@ -55,11 +55,19 @@ class SharedSources:
 
 
 class NodePool:
-    """`url`, `token_file`, `connect`: of the pool-sidecar."""
+    """`url`, `token_file`, `connect`: of the pool-sidecar. `is_shown`: peers read this relay."""
 
-    def __init__(self, url: str, token_file: Path, connect: Address, stack: AsyncExitStack) -> None:
+    def __init__(
+        self,
+        url: str,
+        token_file: Path,
+        connect: Address,
+        stack: AsyncExitStack,
+        *,
+        is_shown: bool,
+    ) -> None:
         self.token = token = watched_token(token_file)
-        self.proxy = NeighbourProxy(connect, token)
+        self.proxy = NeighbourProxy(connect, token, reads_own=not is_shown)
         # Called after each line.
         self.on_line: list[Callable[[], None]] = []
         self._hubs = ApiTransport(

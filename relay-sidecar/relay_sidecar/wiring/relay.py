@@ -370,7 +370,13 @@ def _node_pool(config: Config, stack: AsyncExitStack) -> "NodePool | None":
         return None
     from relay_sidecar.wiring.node_pool import NodePool
 
-    return NodePool(config.pool, config.pool_token_file, config.pool_connect, stack)
+    return NodePool(
+        config.pool,
+        config.pool_token_file,
+        config.pool_connect,
+        stack,
+        is_shown=config.pool_listen is not None,
+    )
 
 
 def _secrets_status(secrets: "SealedSecrets | None") -> SecretsStatus:

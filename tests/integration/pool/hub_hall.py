@@ -65,6 +65,17 @@ class Sharer:
             it["resource"]: (it["state"], it["source"]) for it in told if it["resource"] in PATHS
         }
 
+    def shared(self) -> dict[str, tuple[bool, bool]]:
+        """Whether each stream of the pool is healthy and ready, by the member's metrics."""
+        lines = self.node.member.ask("/metrics").body.decode().splitlines()
+        return {
+            it: (
+                f'pool_stream_healthy{{resource="{it}"}} 1' in lines,
+                f'pool_stream_ready{{resource="{it}"}} 1' in lines,
+            )
+            for it in PATHS
+        }
+
     def sources(self) -> str:
         """From where its streams came, in the words of its log."""
         told = ("another source", "stream interrupted", "request ended")
@@ -133,13 +144,16 @@ class Site:
         """Resource and node of each that runs at the API server."""
         events = [it for name in self.sharers for it in self._events(f"system:node:{name}", 0.0)]
         ended = {it.audit_id for it in events if it.stage == RESPONSE_COMPLETE}
-        return sorted(
-            {
-                (it.resource, it.user.removeprefix("system:node:"), it.audit_id)[:2]
-                for it in events
-                if it.verb == "watch" and it.audit_id not in ended
-            }
-        )
+        running = {
+            it.audit_id: (it.resource, it.user.removeprefix("system:node:"))
+            for it in events
+            if it.verb == "watch" and it.audit_id not in ended
+        }
+        return sorted(running.values())
+
+    def watches_of(self, sharer: Sharer) -> list[str]:
+        """The resources of those that run."""
+        return [resource for resource, name in self.open_watches() if name == sharer.name]
 
     def _asked(self, sharer: Sharer, since: float) -> list[AuditEvent]:
         first: dict[str, AuditEvent] = {}

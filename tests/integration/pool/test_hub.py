@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -15,16 +16,19 @@ from tests.integration.pool.hall import until
 from tests.integration.pool.hub_hall import (
     PATHS,
     SERVICES,
+    SLICES,
+    TIMEOUT,
     Readers,
     Sharer,
     Site,
     make,
     sharing,
 )
+from tests.integration.pool.test_detour import relay_on
 from tests.integration.relay.upstream import verbs
 from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.reservation import LOOPBACK
+from tools.harness.controlplane.reservation import LOOPBACK, Reservation
 from tools.harness.pods.pools import lying_hub
 from tools.harness.pods.pools.candidate import BINDING, BINDINGS
 from tools.harness.pods.pools.lying_hub import LyingHub
@@ -54,6 +58,48 @@ def test_n4_while_a_hub_leads_each_resource_is_watched_once_for_the_whole_pool(s
             assert site.questions(it, since=began) == []
         readers.assert_in_order(*site.sharers.values())
         assert_shown_to_peers_alone(hub, third)
+    for it in site.sharers.values():
+        # Of the hub itself, too.
+        wait_shared(it, is_healthy=True, is_ready=True)
+    assert f"from {hub.name}" in third.node.member.command("status")
+    hub.die()
+    wait_shared(third, is_healthy=False, is_ready=False)
+
+
+def wait_shared(it: Sharer, *, is_healthy: bool, is_ready: bool) -> None:
+    wanted = dict.fromkeys(PATHS, (is_healthy, is_ready))
+    until(lambda: it.shared() == wanted, what=f"{it.name}: healthy {is_healthy}, ready {is_ready}")
+
+
+def test_n4_another_relay_of_the_node_that_leads_has_no_watch_of_its_own_over_its_link(
+    site: Site,
+) -> None:
+    """As that of a node whose kube-proxy reads the endpoint view."""
+    hub, port = site.wait_hub(), Reservation()
+    flags = [f"--endpoint-view={LOOPBACK}:{port.port}", "--log-level=debug"]
+    try:
+        with relay_on(hub.node, *flags, kubeconfig=hub.node.kubeconfig) as other:
+            paths = {SERVICES: Caller(other.url), SLICES: Caller(f"http://{LOOPBACK}:{port.port}")}
+            with ExitStack() as stack:
+                watches = [
+                    stack.enter_context(caller.watch(PATHS[it], {"allowWatchBookmarks": "true"}))
+                    for it, caller in paths.items()
+                ]
+                until(
+                    lambda: site.watches_of(hub) == ["endpointslices", "services"],
+                    what="one watch of each resource over the link of the hub",
+                    timeout=TIMEOUT,
+                )
+                name = make(hub.node.plane)
+                for watching in watches:
+                    watching.wait_for(
+                        lambda it: any(seen.name == name for seen in it.seen),
+                        timeout=30.0,
+                        what=f"news of {name}",
+                    )
+                assert site.watches_of(hub) == ["endpointslices", "services"]
+    finally:
+        port.release()
 
 
 # Seconds for two rounds of members among each other.

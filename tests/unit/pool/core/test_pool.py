@@ -2,8 +2,10 @@
 
 from pool_sidecar.core.lan_state import Claim, LanState
 from pool_sidecar.core.members import Directory, Peer
+from pool_sidecar.core.peers import STATE_VALID
 from pool_sidecar.core.pool import BACK_AFTER, LINK_VALID, SHUN, Pool, Role
 from pool_sidecar.core.pool_member import Link
+from pool_sidecar.core.pool_streams import PoolStream
 
 
 def pool(*names: str, may_lead: bool = True, lends: bool = True) -> Pool:
@@ -183,3 +185,38 @@ def test_a_claim_of_one_who_may_not_lead_is_none() -> None:
     claim = Claim(4, 5.0)
     it.peers.answered("n1", LanState("n1", "1", Link.OWN, True, claim), 1.0)
     assert it.hub(1.0) == ""
+
+
+def test_healthy_is_a_hub_that_is_reached_and_ready_its_stream_that_is_live() -> None:
+    it = pool("n1")
+    shown = {"state": "live", "source": "hub", "resource": "services.v1.", "cursor": "7"}
+    it.streams.observed({"pool": {"streams": [shown]}}, 0.0)
+    assert _told(it, 0.0) == {"services.v1.": (False, False)}
+    streams = (
+        PoolStream("services.v1.", False, 9),
+        PoolStream("endpointslices.v1.discovery.k8s.io", True, 9),
+    )
+    claim = Claim(1, 20.0)
+    state = LanState("n1", "1", Link.OWN, True, claim, streams=streams)
+    it.peers.answered("n1", state, 1.0)
+    assert _told(it, 1.0) == {
+        "services.v1.": (True, False),
+        "endpointslices.v1.discovery.k8s.io": (True, True),
+    }
+    assert _told(it, 1.0 + STATE_VALID + 0.1) == {}, "neither the hub nor the relay says anything"
+
+
+def test_the_hub_itself_is_healthy_and_ready_by_what_it_shows() -> None:
+    it = pool("n1")
+    cloud = {"state": "live", "source": "cloud", "resource": "services.v1.", "cursor": "7"}
+    for now in range(12):
+        it.own.observed(is_up=True, now=float(now))
+        it.streams.observed({"pool": {"streams": [cloud]}}, float(now))
+        it.advance(float(now))
+    assert _told(it, 11.0) == {"services.v1.": (False, False)}
+    it.claim.observed(transitions=1, valid_until=30.0)
+    assert _told(it, 11.0) == {"services.v1.": (True, True)}
+
+
+def _told(it: Pool, now: float) -> dict[str, tuple[bool, bool]]:
+    return {of.resource: (of.is_healthy, of.is_ready) for of in it.stream_health(now)}

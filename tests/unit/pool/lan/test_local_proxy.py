@@ -47,7 +47,7 @@ class Lender(PeerClient):
 
 
 class Site:
-    def __init__(self, lender: Lender) -> None:
+    def __init__(self, lender: Lender, relay_port: int) -> None:
         self.lender = lender
         self.failed: list[str] = []
         self.clients: list[Client] = []
@@ -57,6 +57,8 @@ class Site:
             lender=lambda: lender if lender.is_present else None,
             failed=self.failed.append,
             peer=lambda name: lender if name == lender.peer.name else None,
+            node="own",
+            relay=("127.0.0.1", relay_port),
         )
 
     async def connect(self, token: str, target: str = "api:443") -> "Client":
@@ -85,12 +87,12 @@ class Client:
             return False
 
 
-def on_site(run: Callable[[Site], Awaitable[None]]) -> None:
+def on_site(run: Callable[[Site], Awaitable[None]], *, relay_port: int | None = None) -> None:
     async def in_loop() -> None:
         lender = Lender()
         server = await asyncio.start_server(lender.repeat, "127.0.0.1", 0)
         lender.port = server.sockets[0].getsockname()[1]
-        site = Site(lender)
+        site = Site(lender, relay_port or lender.port)
         await site.proxy.open(Address("127.0.0.1", 0))
         try:
             await run(site)
@@ -221,6 +223,27 @@ def test_a_process_with_the_token_reads_the_relay_of_a_peer() -> None:
         assert TOKEN.encode() not in told, "it is of this node"
 
     on_site(run)
+
+
+def test_a_process_with_the_token_reads_the_relay_of_its_own_node_with_the_token_that_asks() -> (
+    None
+):
+    async def run(site: Site) -> None:
+        told = await read(site, TOKEN, "/relay/own/api/v1/services?watch=true")
+        assert told.startswith(b"GET /api/v1/services?watch=true HTTP/1.1\r\n")
+        assert f"Authorization: Bearer {TOKEN}".encode() in told
+        assert not site.lender.asked.is_set(), "it goes over no peer"
+        assert b" 401 " in await read(site, "guessed", "/relay/own/api")
+
+    on_site(run)
+
+
+def test_without_a_relay_that_peers_read_its_own_node_gets_a_refusal() -> None:
+    async def run(site: Site) -> None:
+        assert b" 503 " in await read(site, TOKEN, "/relay/own/api")
+
+    # tcpmux: nobody listens there.
+    on_site(run, relay_port=1)
 
 
 def test_nobody_reads_a_relay_without_the_token_or_of_who_is_no_member() -> None:

@@ -117,6 +117,36 @@ def test_the_hub_is_the_peer_that_leads_and_whose_stream_is_live() -> None:
     assert sources.hubs(SERVICES, NOW + MAX_VALID) == [], "nobody says so any more"
 
 
+def test_while_its_node_leads_a_relay_reads_from_the_one_of_it_that_peers_read() -> None:
+    shown, other = PoolSources(), PoolSources(reads_own=True)
+    own = peer("n1") | {"windows": {SERVICES: "5"}}
+    for sources in (shown, other):
+        heard(sources, "", NOW, peer("n2"), role="Leader", own=own)
+    assert shown.hubs(SERVICES, NOW) == [], "it is that one itself"
+    assert other.hubs(SERVICES, NOW) == ["n1"]
+    assert other.window("n1", SERVICES) == 5
+    assert other.hubs("secrets.v1.", NOW) == []
+    # Its watch begins anew; then the node leads no more, and later not lately.
+    heard(other, "", NOW + 1, peer("n2"), role="Leader", own=peer("n1", is_live=False))
+    assert other.hubs(SERVICES, NOW + 1) == ["n1"]
+    heard(other, "n2", NOW + 2, peer("n2"), own=own)
+    assert other.hubs(SERVICES, NOW + 2) == ["n2", "n1"]
+    heard(other, "n2", NOW + 2 + FORMER, peer("n2"), own=own)
+    assert other.hubs(SERVICES, NOW + 2 + FORMER) == ["n2"]
+
+
+def test_a_node_that_may_lead_and_does_not_is_no_hub_of_its_own() -> None:
+    sources = PoolSources(reads_own=True)
+    heard(sources, "", NOW, own=peer("n1"))
+    assert sources.hubs(SERVICES, NOW) == []
+
+
+@pytest.mark.parametrize("own", [[], "n1", {}, {"node": ""}, {"node": "n1", "cursors": [1]}])
+def test_a_line_about_its_own_node_that_is_none_is_refused(own: Any) -> None:
+    with pytest.raises(ValueError, match="peer"):
+        SourcesLine.parse(line(own=own))
+
+
 def test_where_the_window_of_a_peer_begins_is_its_word() -> None:
     sources = PoolSources()
     heard(sources, "n2", NOW, peer("n2") | {"windows": {SERVICES: "5"}}, peer("n4"))
