@@ -96,7 +96,7 @@ class ShardElection:
         term = self.election.valid_term(now)
         if term is None or self.election.terms != self._number or self.table.known is None:
             return None
-        until = min(term.valid_until, self.table.fresh_until)
+        until = min(term.valid_until, self.table.fresh_until, self.table.renewed_until)
         return until if now < until else None
 
     def owned(self, now: float) -> list[int]:
@@ -212,7 +212,8 @@ class ShardElection:
             return self._table_read_at + timing.renew_interval
         if not self.ownership.shards or self._number is None:
             return math.inf
-        return self.table.fresh_until - timing.validity / 2
+        aged_at = self.table.fresh_until - timing.validity / 2
+        return max(aged_at, self._table_read_at + timing.renew_interval)
 
     def _follow_term(self, now: float) -> None:
         """What follows from the own Lease: a term that began or ended, a word to be written."""
@@ -291,6 +292,8 @@ class ShardElection:
             return
         self._doubtful.append(open_)
         self._adopt_table(now, lease, is_continuous=True)
+        if lease.resource_version != open_.write.base_version:
+            self.table.renewed_by(open_.write.sent_at)
         if self.table.version == lease.resource_version:
             self.table.written_at(open_.write.sent_at)
 
@@ -417,7 +420,7 @@ class ShardElection:
 
     def _adopt_table(self, now: float, lease: Lease, *, is_continuous: bool) -> bool:
         # Of a table that changed while nothing was owned, others may have taken what was.
-        has_lapsed = now >= self.table.fresh_until
+        has_lapsed = self.table.is_lapsed(now)
         if not self.table.adopt(now, lease, is_continuous=is_continuous):
             return False
         known = self.table.known

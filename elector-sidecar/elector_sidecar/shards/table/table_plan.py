@@ -24,6 +24,7 @@ from elector_sidecar.shards.table.table_writes import (
     WriteNamed,
     fence_body,
     found_instead,
+    next_second,
     table_body,
     vacant_table_body,
 )
@@ -32,6 +33,14 @@ from elector_sidecar.shards.table.table_writes import (
 # of the lease duration, and begins anew after a quiet minute.
 LONGEST_DUEL = 0.25
 DUEL_OVER = 60.0
+# The owner of shard 0 renews the table so often, at the latest: client-go up to 0.26 takes a Lease
+# that nobody renews for its own LeaseDuration, 15 s by default, whatever the record says. Seconds.
+LONGEST_RENEWAL = 2.0
+# Members in whose view it is overdue by so much of that renew it too, one after the other.
+OVERDUE = 0.5
+STAND_IN_SPACING = 0.1
+# Whoever owns shards by a renewal that is older than this part of the validity renews by itself.
+AGED = 0.6
 
 
 @dataclass(frozen=True)
@@ -66,7 +75,9 @@ class TablePlan:
         self._members = members
         self._table = table
         self._moves = moves
-        self._duration = member.candidate.timing.lease_duration
+        timing = member.candidate.timing
+        self._duration, self._validity = timing.lease_duration, timing.validity
+        self._renew_interval = min(timing.renew_interval, LONGEST_RENEWAL)
         self._where = LeaseName(member.candidate.namespace, member.table, member.table)
         self._pace = Pace(RETRY_DELAY)
         self._fence_paces: dict[str, Pace] = {}
@@ -143,8 +154,10 @@ class TablePlan:
         if not table.observed.is_known or table.newer_format:
             return None
         if table.known is not None and table.problem:
-            if now >= table.problem_since + self._duration:
-                # Nobody could write it back: whatever this member knew is older than what is.
+            is_taken = table.is_let_go and now >= table.renewed_until
+            if is_taken or now >= table.problem_since + self._duration:
+                # Nobody renewed it for so long that another candidate may lead by the rules, or
+                # nobody could write it back: what this member knew is older than what is.
                 self._ownership.end_term(now, by_itself=False)
                 table.forget(now)
             else:
@@ -154,8 +167,29 @@ class TablePlan:
         if not table.is_labelled:
             return self._repair(now, stamp)
         self._moves.note_free(now, number)
-        wanted = [it for it in (self._change(now, number, stamp), self._fence(now, stamp)) if it]
-        return min(wanted, key=lambda it: it.due_at, default=None)
+        wanted = (
+            self._change(now, number, stamp),
+            self._fence(now, stamp),
+            self._renewal(now, stamp),
+        )
+        return min((it for it in wanted if it), key=lambda it: it.due_at, default=None)
+
+    def _renewal(self, now: float, stamp: str) -> PlannedWrite | None:
+        """The table as it is, so that other candidates see that it is in use."""
+        known, base = self._table.known, self._table.lease
+        if known is None or base is None:
+            return None
+        owned, place = self._ownership.shards, self._moves.place(now)
+        seen_at = self._table.renewal_seen_at
+        due_at = seen_at + self._renew_interval
+        if 0 not in owned:
+            due_at += OVERDUE * self._renew_interval + place * STAND_IN_SPACING
+        if owned:
+            aged_at = self._table.renewed_until - (1 - AGED) * self._validity
+            due_at = min(due_at, aged_at + place * TAKER_SPACING)
+        return self._lease_write(
+            due_at, known.table, next_second(stamp, after=base.spec.renew_time)
+        )
 
     def _begin(self, now: float, stamp: str) -> PlannedWrite:
         """The table begins where no single leader can lead any more, with what is written in it."""

@@ -6,6 +6,8 @@ Pure. Guarantees (S1):
 - `fresh_until` is never later than the sending of a request, after which the stored table was seen
   to be the known one, plus the validity: a table that this member never saw ends its ownership
   before others take what they find free in it;
+- `renewed_until` is never later than the moment at which a write of the table was applied, plus the
+  validity: candidates that judge by their own duration (client-go up to 0.26) cannot have taken it;
 - who is new to a table, missed versions of it, or saw it begun or written back, `is_confirmed`
   only when all who may work said since then that they go by it too, or after one lease duration.
 """
@@ -55,6 +57,11 @@ class TableState:
         self.newer_format = ""
         self._newest = 0
         self._fresh_at = -math.inf
+        # The last request, by its sending, that was served before any version later than the known.
+        self._shown_at = -math.inf
+        self._renewed_at = -math.inf
+        # When the last renewal of the table was seen here.
+        self.renewal_seen_at = -math.inf
         # Since when, and seen at which version.
         self.unconfirmed_since: float | None = None
         self._unconfirmed_version = 0
@@ -112,6 +119,19 @@ class TableState:
     def fresh_until(self) -> float:
         return self._fresh_at + self._validity
 
+    @property
+    def renewed_until(self) -> float:
+        return self._renewed_at + self._validity
+
+    def is_lapsed(self, now: float) -> bool:
+        """Whether others may have taken what this table gives, or the table itself."""
+        return now >= min(self.fresh_until, self.renewed_until)
+
+    @property
+    def is_let_go(self) -> bool:
+        """Whether the Lease is missing or names another holder than the members."""
+        return self.lease is None or self.lease.spec.holder_identity != TABLE_HOLDER
+
     # ── what was learnt ──
 
     def adopt(self, now: float, lease: Lease, *, is_continuous: bool) -> bool:
@@ -121,9 +141,23 @@ class TableState:
             return False
         self._newest = lease.resource_version
         seen_at = self.version
+        self._note_renewal(now, lease)
         self.observed.adopt(now, self._as_observed(lease), is_continuous=is_continuous)
         self._judge(now, seen_at=seen_at, is_continuous=is_continuous)
+        if self.is_in_force:
+            self._fresh_at = max(self._fresh_at, self._shown_at)
         return True
+
+    def _note_renewal(self, now: float, lease: Lease) -> None:
+        """Of two versions the later one was applied after the request that showed the first."""
+        before = _whole_second(self.lease)
+        if _whole_second(lease) != before:
+            self.renewal_seen_at = now
+            self._renewed_at = max(self._renewed_at, self._shown_at)
+
+    def renewed_by(self, sent_at: float) -> None:
+        """A write of ours that was sent then renewed the table."""
+        self._renewed_at = max(self._renewed_at, sent_at)
 
     def adopt_missing(self, now: float) -> None:
         self.observed.adopt_missing(now)
@@ -139,11 +173,13 @@ class TableState:
 
     def shown_at(self, sent_at: float) -> None:
         """A request that was sent then showed the stored table, or something later did."""
+        self._shown_at = max(self._shown_at, sent_at)
         if self.is_in_force and self.is_labelled:
             self._fresh_at = max(self._fresh_at, sent_at)
 
     def written_at(self, sent_at: float) -> None:
         """A write of ours that was sent then made the table that is stored."""
+        self._shown_at = max(self._shown_at, sent_at)
         if self.is_in_force:
             self._fresh_at = max(self._fresh_at, sent_at)
 
@@ -165,10 +201,11 @@ class TableState:
                 if has_gap:
                     is_acceptable |= is_successor(self.known.version, stored.table, stored.version)
             if is_acceptable:
-                is_begun = is_continuous and seen_at > 0 and stored.table.base == seen_at
-                self._needs_elder = (
-                    self.known is None and not is_begun and (None in stored.table.owners)
-                )
+                if self.known is None or stored != self.known:  # else it says nothing new
+                    is_begun = is_continuous and seen_at > 0 and stored.table.base == seen_at
+                    self._needs_elder = (
+                        self.known is None and not is_begun and (None in stored.table.owners)
+                    )
                 self._accept(now, stored, is_proven=is_proven)
         if self.known is None or stored != self.known:
             problem = problem or "the stored table does not follow the known one"
@@ -255,3 +292,8 @@ class TableState:
         if spec.holder_identity != TABLE_HOLDER and not is_blanked:
             return lease
         return replace(lease, spec=replace(spec, lease_duration=self._duration))
+
+
+def _whole_second(lease: Lease | None) -> str | None:
+    """Of its renewTime: client-go sees no less (H9)."""
+    return (lease.spec.renew_time or "")[:19] if lease else None

@@ -10,7 +10,7 @@ from typing import Any
 
 from elector_sidecar.core import lease as wire
 from elector_sidecar.core.lease import Lease
-from elector_sidecar.core.lease_writes import MAX_TRANSITIONS
+from elector_sidecar.core.lease_writes import EDITED_AHEAD, MAX_TRANSITIONS
 from elector_sidecar.shards.members.member_lease import MEMBER_ANNOTATION, emptied
 from elector_sidecar.shards.members.member_lease import encode as encode_note
 from elector_sidecar.shards.table.shard_table import (
@@ -103,6 +103,15 @@ def fence_body(base: Lease | None, where: LeaseName, *, now: str) -> dict[str, A
     )
     body["metadata"]["annotations"] = {}
     return _labelled(body, where)
+
+
+def next_second(stamp: str, *, after: str | None) -> str:
+    """`stamp`, or the same moment of the second after `after`: client-go compares whole seconds
+    (H9). One far ahead of our wall clock was edited: it is no floor for ours."""
+    wall, before = wire.wall_seconds(stamp), wire.wall_seconds(after)
+    if wall is None or before is None or before > wall + EDITED_AHEAD:
+        return stamp
+    return wire.micro_time(max(wall, before + 1.0))
 
 
 def _labelled(body: dict[str, Any], where: LeaseName) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """S1-S7 and bad input with real processes against a real kube-apiserver (docs/shards.md)."""
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -9,9 +10,10 @@ import pytest
 from elector_sidecar.shards.table.ranges import shard_of
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.peers.candidate import ClientGoCandidate
+from tools.harness.peers.shard_observer import ShardObserver, two_owners
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import FAST, FAST_DURATION, STEADY_DURATION, Fleet, kubeconfig
-from tools.harness.pods.observers.observer import wait_for
+from tools.harness.pods.observers.observer import Observer, wait_for
 from tools.harness.pods.sharded import (
     SHARDS,
     ShardedFleet,
@@ -163,9 +165,12 @@ def test_a_single_leader_goes_on_until_it_leaves_and_never_comes_back(
         single.terminate()
         assert single.wait() == 0
         ring.wait_even([member], timeout=SOON)
-        again = singles.add()
-        wait_for(lambda: again.leader()["holder"] == "shards", timeout=SOON, what="a stand-by")
-        assert not again.is_leader()
+        again = singles.add(start=False)
+        with Observer([again]) as observer:
+            again.start()
+            wait_for(lambda: again.leader()["holder"] == "shards", timeout=SOON, what="a stand-by")
+            time.sleep(2 * FAST_DURATION)
+        assert observer.answers() == []
 
 
 def test_another_number_of_shards_waits_until_the_members_with_the_old_one_left(
@@ -183,11 +188,13 @@ def test_another_number_of_shards_waits_until_the_members_with_the_old_one_left(
 
 def test_a_lease_of_somebody_else_is_never_written(ring: ShardedFleet) -> None:
     ring.create(f"{ring.lease}-pod-0")
+    version = ring.named(f"{ring.lease}-pod-0")["metadata"]["resourceVersion"]
     pod = ring.join()
     wait_for(
         lambda: "belongs to somebody else" in shards(pod)["reason"], timeout=SOON, what="the reason"
     )
-    assert ring.named(f"{ring.lease}-pod-0").get("spec", {}).get("holderIdentity") is None
+    time.sleep(FAST_DURATION)
+    assert ring.named(f"{ring.lease}-pod-0")["metadata"]["resourceVersion"] == version
 
 
 def test_the_answers_refuse_bad_input_with_the_remedy(ring: ShardedFleet) -> None:
@@ -226,12 +233,13 @@ def test_the_stream_tells_each_change_and_a_dashboard_promises_nothing(ring: Sha
 
 
 @pytest.mark.parametrize("version", ["0.26", "0.37"])
-def test_a_client_go_leader_and_owners_are_never_there_at_once(
+def test_s1_a_client_go_leader_and_owners_are_never_there_at_once(
     ring: ShardedFleet, control_plane: ControlPlane, version: str
 ) -> None:
-    """Rolling updates both ways: client-go leads, then shards, then client-go contends again."""
+    """Rolling updates both ways: client-go leads, then shards, then client-go contends again, while
+    members come and the owner of shard 0 dies. client-go up to 0.26 judges by its own duration."""
     with ExitStack() as stack:
-        peers = [
+        old, again = [
             stack.enter_context(
                 ClientGoCandidate(
                     name,
@@ -244,17 +252,37 @@ def test_a_client_go_leader_and_owners_are_never_there_at_once(
             )
             for name in ("old", "again")
         ]
-        old = peers[0].start()
+        old.start()
         wait_for(old.is_leader, timeout=SOON, what="client-go's lead")
-        member = ring.join(timing=FAST)
+        pods = [ring.join(timing=FAST, start=False) for _ in range(2)]
+        observer = stack.enter_context(ShardObserver(pods, asked=(0,)))
+        member = pods[0].start()
         wait_for(
             lambda: "a single leader" in shards(member)["reason"], timeout=SOON, what="the reason"
         )
         assert owned(member) == []
         old.terminate()
         ring.wait_even([member])
-        again = peers[1].start()
-        # Longer than client-go waits for a holder that does not renew.
+        again.start()
+        # Longer than client-go waits for a holder that does not renew; then while members change.
         time.sleep(3 * FAST_DURATION)
-        assert not again.is_leader()
-        assert len(owned(member)) == SHARDS
+        pods[1].start()
+        ring.wait_even(pods)
+        heir = next(pod for pod in pods if 0 not in owned(pod))
+        next(pod for pod in pods if pod is not heir).kill()
+        ring.wait_even([heir])
+        time.sleep(3 * FAST_DURATION)
+        assert [term.identity for it in (old, again) for term in it.terms()] == ["old"]
+        assert_never_both(observer, old, again)
+
+
+def assert_never_both(observer: ShardObserver, *peers: ClientGoCandidate) -> None:
+    """By all that was seen since the observer was entered."""
+    spans = observer.spans()
+    assert observer.answers > 0
+    assert spans, "an owner was never seen"
+    assert two_owners(spans) == []
+    for term in (term for peer in peers for term in peer.terms()):
+        ended_at = term.ended_at or math.inf
+        both = [it for it in spans if it.first < ended_at and term.started_at < it.last]
+        assert not both, f"{term} beside {both[0]}"

@@ -11,6 +11,7 @@ from typing import Any
 
 from elector_sidecar.core.lease import Lease, parse_lease
 from elector_sidecar.shards.table.shard_table import ELECTION_LABEL
+from tests.unit.elector.core import apiserver
 
 
 @dataclass(frozen=True)
@@ -115,3 +116,31 @@ class LeaseServer:
 def has_label(lease: Lease | None, label: str) -> bool:
     labels = lease.raw["metadata"].get("labels") or {} if lease else {}
     return bool(labels.get(ELECTION_LABEL) == label)
+
+
+class TableServer(apiserver.ApiServer):
+    """The table's Lease alone, as candidates of client-go ask for it."""
+
+    def __init__(self, server: LeaseServer, table: str) -> None:
+        super().__init__()
+        self._server = server
+        self._table = table
+        # Until one of them blanks what it does not hold (hazard H4): then others may take it.
+        self.is_lawful = True
+
+    def get(self) -> apiserver.Answer:
+        return self._answer(self._server.get(self._table))
+
+    def put(self, at: float, writer: str, body: dict[str, Any]) -> apiserver.Answer:
+        before = self._server.leases.get(self._table)
+        answer = self._server.put(body)
+        if answer.lease is not None and not body["spec"]["holderIdentity"]:
+            self.is_lawful &= before is not None and before.spec.holder_identity == writer
+        return self._answer(answer)
+
+    def post(self, at: float, writer: str, body: dict[str, Any]) -> apiserver.Answer:
+        metadata = body["metadata"] | {"name": self._table}
+        return self._answer(self._server.post(body | {"metadata": metadata}))
+
+    def _answer(self, answer: Answer) -> apiserver.Answer:
+        return apiserver.Answer(answer.status, answer.lease)

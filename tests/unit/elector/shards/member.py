@@ -5,8 +5,9 @@ main acts on documents: it confirms what is handed over after a while, or never.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from elector_sidecar.core.handover import Intent
 from elector_sidecar.core.lease import Lease
@@ -16,6 +17,7 @@ from elector_sidecar.core.timing import Timing
 from elector_sidecar.shards.lease_stream import ListLeases, ReadNamed, WatchLeases
 from elector_sidecar.shards.members.membership import ShardMember
 from elector_sidecar.shards.shard_election import Command, ShardElection
+from elector_sidecar.shards.table.shard_table import TABLE_ANNOTATION
 from elector_sidecar.shards.table.table_writes import WriteNamed
 from tests.unit.elector.core.world import Clock, Link, Trouble, World
 from tests.unit.elector.shards.leases import Answer, Change, LeaseServer, has_label
@@ -65,6 +67,8 @@ class Process:
         self.is_dead = False
         self.requests = 0
         self.renewals = 0
+        # Of the table, as it is: one member does it for all.
+        self.table_renewals = 0
         self.freezes_before_write = 0.0
         self._frozen_until = -math.inf
         self._inbox: list[Report] = []
@@ -307,6 +311,9 @@ class Process:
             else:
                 election.write_answered(write.id, now, answer.lease)
 
+        stored = self.server.leases.get(write.name)
+        if write.is_table and stored and _table_text(stored.raw) == _table_text(write.body):
+            self.table_renewals += 1
         method = self.server.post if write.creates else self.server.put
         self._request(lambda: method(write.body), conclude)
 
@@ -331,6 +338,11 @@ class Process:
 
         self.link.exchange(perform, settle)  # type: ignore[arg-type]
         self.world.after(self._timeout, lambda: settle(None) if open_ else None)
+
+
+def _table_text(raw: Mapping[str, Any]) -> str | None:
+    text: str | None = (raw["metadata"].get("annotations") or {}).get(TABLE_ANNOTATION)
+    return text
 
 
 def _is_refusal(answer: Answer | None) -> bool:

@@ -85,3 +85,20 @@ class NeverSettles(ShardElection):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.membership.is_settled = lambda now: True  # type: ignore[method-assign]
+
+
+class NeverRenews(ShardElection):
+    """As members up to 0.2 leave the table: nobody renews it."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._plan._renewal = lambda *_: None  # type: ignore[method-assign]
+        self.table._renewed_at = math.inf
+
+
+class OwnsByItsOwnLeaseAlone(ShardElection):
+    """What it owns ends with its own Lease, however long nobody has renewed the table."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.table._renewed_at = math.inf

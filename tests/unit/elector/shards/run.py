@@ -1,10 +1,12 @@
 """One drawn schedule of members and faults, and what must hold at each step of it.
 
-Everything follows from the seed. Checked: S1 and S6 at every step of any member; after all faults
-are over S2 (every shard owned), S3 (shares differ by at most one), S4 (nothing moves any more).
+Everything follows from the seed. Checked: S1 and S6 at every step of any member, also beside
+candidates of client-go that contend for the table's Lease; after all faults are over S2 (every
+shard owned), S3 (shares differ by at most one), S4 (nothing moves any more).
 """
 
 import copy
+import functools
 import json
 import math
 from collections.abc import Callable
@@ -18,8 +20,9 @@ from elector_sidecar.core.timing import Timing
 from elector_sidecar.shards.members.member_lease import MEMBER_ANNOTATION
 from elector_sidecar.shards.shard_election import ShardElection
 from elector_sidecar.shards.table.shard_table import ELECTION_LABEL, TABLE_ANNOTATION
-from tests.unit.elector.core.world import Clock, Trouble, World
-from tests.unit.elector.shards.leases import LeaseServer
+from tests.unit.elector.core.clientgo import ClientGo
+from tests.unit.elector.core.world import Clock, Link, Trouble, World
+from tests.unit.elector.shards.leases import LeaseServer, TableServer
 from tests.unit.elector.shards.member import NAMESPACE, TABLE, Process, Settings
 
 TIMINGS = (Timing(4.0, 1.0, 1.5), Timing(6.0, 1.0, 2.0), Timing(15.0, 2.0, 3.0))
@@ -50,6 +53,8 @@ class Scenario:
     kinds: tuple[str, ...]
     most_faults: int = 12
     shards: int = 16
+    # Candidates of client-go beside the members; whether each judges by its own LeaseDuration.
+    peers: tuple[bool, ...] = ()
 
 
 class Run:
@@ -60,6 +65,10 @@ class Run:
         self.random = Random(scenario.seed)
         self.world = World(scenario.seed)
         self.server = LeaseServer()
+        self.table_server = TableServer(self.server, TABLE)
+        self.world.server = self.table_server
+        self.peers: list[ClientGo] = []
+        self.is_healed = False
         self._make = make
         self._number = 0
         self.processes: list[Process] = []
@@ -73,6 +82,26 @@ class Run:
             self.server.post({"metadata": metadata, "spec": {}})
         for pod in range(self.random.randint(2, 5)):
             self.start(f"pod-{pod}")
+        for is_old in scenario.peers:
+            self.start_peer(is_old=is_old)
+
+    def start_peer(self, *, is_old: bool) -> None:
+        """It starts after the members do, at some time."""
+        random, link = self.random, Link(self.world)
+        clock = Clock(self.world, random.choice(RATES), 5000.0, 1.7e9 + random.uniform(-9, 9))
+        duration = int(self.timing.lease_duration)
+
+        def start() -> None:
+            if self.is_healed:
+                return
+            identity = f"client-go-{len(self.peers)}"
+            peer = ClientGo(
+                self.world, clock, link, identity=identity, lease_duration=duration, is_old=is_old
+            )
+            self.peers.append(peer)
+            peer.on_leading.append(lambda _: self.beside_peers())
+
+        self.world.after(random.choice((0.0, 5.0, 30.0)), start)
 
     @property
     def living(self) -> list[Process]:
@@ -114,6 +143,15 @@ class Run:
             assert not both, f"{process.identity} and {other.identity} own {sorted(both)}"
             early = (mine & other.worked_on()) | (theirs & works)
             assert not early, f"{process.identity}, {other.identity}: handed over {sorted(early)}"
+        self.beside_peers()
+
+    def beside_peers(self) -> None:
+        """No candidate of client-go leads beside an owner."""
+        leading = [it.identity for it in self.peers if it.is_leading]
+        if not leading or not self.table_server.is_lawful:
+            return
+        owners = [it.identity for it in self.living if it.owned() or it.worked_on()]
+        assert not owners, f"{leading} and {owners} work at {self.world.time}"
 
     # ── the play ──
 
@@ -130,12 +168,17 @@ class Run:
             process.heal()
             if process.election.election.intent is Intent.ABSTAIN:
                 process.set_intent(Intent.CONTEND)
+        self.is_healed = True
+        for peer in self.peers:
+            peer.kill()
         while self.crashed:
             self.start(self.crashed.pop())
         if all(it.election.election.intent is not Intent.CONTEND for it in self.living):
             self.start("pod-100")
         late = max([0.0, *(p.link.last_arrival - self.world.time for p in self.living)])
         duration = self.timing.lease_duration / min(RATES)
+        if self.peers:  # one that led is waited out by 1.2 x before the table begins
+            self.world.run(until=self.world.time + 1.2 * duration)
         # What was late arrives, and what it ends has ended; a stolen Lease is waited out by 1.2 x,
         # a silent watch is found, all settle.
         self.world.run(until=self.world.time + late + duration)
@@ -186,6 +229,11 @@ class Run:
         elif kind == "cut all":
             for each in self.living:
                 each.link.trouble(Trouble.CUT, lasting=lasting, amount=0.0)
+        elif kind == "crash all":
+            for each in self.living:
+                each.kill()
+                self.crashed.append(each.settings.name)
+                world.after(lasting, functools.partial(self._restart, each))
         elif kind == "silent watch":
             process.silence_watch()
         elif kind == "ended watch":

@@ -3,9 +3,11 @@ of members, servers that refuse, crash loops. The mutants at the end break one r
 """
 
 import copy
+import itertools
 import json
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,9 +19,10 @@ from elector_sidecar.shards.members.member_lease import MEMBER_ANNOTATION
 from elector_sidecar.shards.shard_election import ShardElection
 from elector_sidecar.shards.table.shard_table import ELECTION_LABEL, TABLE_ANNOTATION
 from tests.examples import PROFILE
-from tests.unit.elector.core.world import Clock, Trouble, World
+from tests.unit.elector.core.clientgo import ClientGo
+from tests.unit.elector.core.world import Clock, Link, Trouble, World
 from tests.unit.elector.shards import mutants
-from tests.unit.elector.shards.leases import Answer, LeaseServer
+from tests.unit.elector.shards.leases import Answer, LeaseServer, TableServer
 from tests.unit.elector.shards.member import NAMESPACE, TABLE, Process, Settings
 
 SHARDS = 16
@@ -88,9 +91,10 @@ class Ring:
         return sorted(len(it.owned()) for it in self.living)
 
     def requests(self, seconds: float, member: Process) -> int:
-        before = member.requests
+        """Those of this member, without renewals of the table."""
+        before = member.requests - member.table_renewals
         self.run(seconds)
-        return member.requests - before
+        return member.requests - member.table_renewals - before
 
     def annotations(self) -> dict[str, str]:
         return dict(self.server.leases[TABLE].raw["metadata"].get("annotations") or {})
@@ -471,6 +475,98 @@ def test_a_note_that_a_webhook_takes_off_is_not_written_without_end(make: Make) 
     assert ring.requests(60, member) <= 45, "30 of them are its own renewals"
 
 
+def _handed_over(ring: Ring, owner: Process) -> None:
+    ring.start("newcomer")
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [
+        lambda ring, owner: owner.kill(),
+        lambda ring, owner: owner.freeze(60.0),
+        lambda ring, owner: cut(owner, 60.0),
+        lambda ring, owner: owner.leave(),
+        _handed_over,
+    ],
+    ids=["killed", "frozen", "cut", "leaves", "handed over"],
+)
+@pytest.mark.parametrize(
+    "timing", [TIMING, Timing(60.0, 20.0, 5.0), Timing(4.0, 1.0, 1.5)], ids=["15s", "60s", "4s"]
+)
+@pytest.mark.parametrize("is_owner_old", [False, True], ids=["all renew", "its owner is of 0.2"])
+def test_s1_the_table_is_renewed_whatever_happens_to_the_owner_of_shard_0(
+    happens: Callable[[Ring, Process], None], timing: Timing, make: Make, *, is_owner_old: bool
+) -> None:
+    """client-go up to 0.26 takes what nobody renewed for its own duration, which is 15 s by default
+    and may be as short as the shortest --lease-duration here."""
+    ring = Ring(mutants.NeverRenews if is_owner_old else make, "a", timing=timing)
+    ring.run(timing.lease_duration)
+    assert 0 in ring.members["a"].owned()
+    ring.make = make
+    ring.start("b")
+    ring.run(timing.lease_duration + 20)
+    assert 0 in ring.members["a"].owned()
+    renewed_at: list[float] = [ring.world.time]
+    ring.server.on_change.append(
+        lambda change: renewed_at.append(ring.world.time) if change.name == TABLE else None
+    )
+    happens(ring, ring.members["a"])
+    ring.run(timing.lease_duration + 10)
+    renewed_at.append(ring.world.time)
+    gaps = [after - before for before, after in itertools.pairwise(renewed_at)]
+    assert max(gaps) < min(timing.lease_duration, 4.0)
+
+
+@pytest.mark.parametrize("is_old", [False, True], ids=["0.36", "0.26"])
+def test_s1_who_took_the_table_by_the_rules_leads_until_its_lease_ends(
+    make: Make, *, is_old: bool
+) -> None:
+    """All members were gone, or could not renew; those that come back wait for it."""
+    ring = Ring(make, "a", "b")
+    ring.run(30)
+    for member in ring.living:
+        member.kill()
+    ring.world.server = TableServer(ring.server, TABLE)
+    clock = Clock(ring.world, 1.0, 0.0, 1.7e9)
+    peer = ClientGo(
+        ring.world, clock, Link(ring.world), identity="old", lease_duration=15, is_old=is_old
+    )
+    ring.run(20)
+    assert peer.is_leading == is_old, "later ones go by the ten years of the record"
+    member = ring.start("c")
+    member.on_step.append(lambda _: _assert_alone(ring, peer))
+    ring.run(60)
+    assert peer.is_leading == is_old
+    peer.kill()
+    ring.run(1.2 * TIMING.lease_duration + 20)
+    assert ring.shares() == [SHARDS]
+
+
+def test_s1_no_owner_works_when_client_go_takes_what_no_member_could_renew(make: Make) -> None:
+    """Owners whose own Leases were renewed later than the table end before it is taken."""
+    ring = Ring(make, "a", "b")
+    ring.run(30)
+    ring.world.server = TableServer(ring.server, TABLE)
+    clock, link = Clock(ring.world, 1.0, 0.0, 1.7e9), Link(ring.world)
+    peer = ClientGo(ring.world, clock, link, identity="old", lease_duration=15, is_old=True)
+    peer.retry_period = 0.05  # the soonest that its rules allow
+    peer.on_leading.append(partial(_assert_alone, ring))
+    written_at: dict[str, float] = {TABLE: 30.0}
+    ring.server.on_change.append(lambda change: written_at.update({change.name: ring.world.time}))
+    ring.run(8)
+    # The two drift against each other.
+    while not written_at[TABLE] + 1.2 < max(written_at.values()) < ring.world.time - 0.1:
+        ring.run(0.05)
+    for member in ring.living:
+        cut(member, 60.0)
+    ring.run(30)
+    assert peer.is_leading
+
+
+def _assert_alone(ring: Ring, peer: ClientGo) -> None:
+    assert not (peer.is_leading and any(it.owned() for it in ring.living))
+
+
 # A nightly run counts the promised 50 members too, which takes two minutes.
 CROWDS = [
     pytest.param(3, 64, Timing(15.0, 2.0, 3.0)),
@@ -489,15 +585,23 @@ def test_s5_rest_costs_renewals_and_a_death_two_requests_for_each_shard_that_mov
     dying = ring.members["pod-1"]
     renewals = 60 / timing.renew_interval
     for member in ring.living:
-        assert member.requests <= renewals + 25, "to start, and to take its share"
+        assert member.requests - member.table_renewals <= renewals + 25, "to start, and its share"
+    of_table = sum(it.table_renewals for it in ring.living)
     assert ring.requests(60, dying) <= renewals + 1
+    of_table = sum(it.table_renewals for it in ring.living) - of_table
+    assert of_table <= 60 / min(timing.renew_interval, 2.0), "one member does it for all"
     moved = len(dying.owned())
     dying.kill()
-    before = [it.requests - it.renewals for it in ring.living]
+    before = [_moves(it) for it in ring.living]
     ring.run(timing.lease_duration + 8.0)
     assert sum(ring.shares()) == shards
-    spent = sum(it.requests - it.renewals for it in ring.living) - sum(before)
+    spent = sum(_moves(it) for it in ring.living) - sum(before)
     assert spent <= 2 * moved + count
+
+
+def _moves(member: Process) -> int:
+    """Requests that are no renewals."""
+    return member.requests - member.renewals - member.table_renewals
 
 
 @pytest.mark.parametrize(
@@ -506,6 +610,16 @@ def test_s5_rest_costs_renewals_and_a_death_two_requests_for_each_shard_that_mov
         (mutants.TakesUnconfirmed, lambda make: test_s1_an_old_table_is_put_back(8.0, make)),
         (mutants.BelievesHandEdits, lambda make: test_s1_an_old_table_is_put_back(8.0, make)),
         (mutants.BelievesCopiesOfLeases, test_s1_a_members_lease_is_put_back_to_its_holder_before),
+        (
+            mutants.NeverRenews,
+            lambda make: test_s1_the_table_is_renewed_whatever_happens_to_the_owner_of_shard_0(
+                lambda ring, owner: owner.kill(), TIMING, make, is_owner_old=False
+            ),
+        ),
+        (
+            mutants.OwnsByItsOwnLeaseAlone,
+            test_s1_no_owner_works_when_client_go_takes_what_no_member_could_renew,
+        ),
         (mutants.TakesEarly, test_s1_an_owner_is_cut_for_as_long_as_its_lease_lasts),
         (mutants.NamesOnlyIdentities, test_s2_a_member_that_lost_its_lease_for_a_while_owns_again),
         (

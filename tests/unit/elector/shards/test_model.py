@@ -35,3 +35,13 @@ def test_s1_to_s4_hold_while_tables_and_leases_are_edited_behind_cut_links(seed:
 @given(seed=SEEDS)
 def test_s1_to_s4_hold_under_all_faults_together(seed: int) -> None:
     Run(Scenario(seed, NETWORK + WATCH + PROCESS + EDITS, most_faults=20)).play()
+
+
+@play
+@given(seed=SEEDS, peers=st.lists(st.booleans(), min_size=1, max_size=2).map(tuple))
+def test_s1_no_candidate_of_client_go_leads_beside_an_owner(
+    seed: int, peers: tuple[bool, ...]
+) -> None:
+    """Those of up to 0.26 judge by their own LeaseDuration; later ones by the record's."""
+    kinds = (*NETWORK, *WATCH, *PROCESS, "cut all", "crash all", "cut all")
+    Run(Scenario(seed, kinds, peers=peers)).play()
