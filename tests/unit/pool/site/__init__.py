@@ -1,0 +1,1 @@
+"""Members and the controller of one pool together, in virtual time."""
