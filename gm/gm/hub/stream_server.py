@@ -21,8 +21,9 @@ import grpc
 import grpc.aio
 from grpc_health.v1.health_pb2 import DESCRIPTOR, HealthCheckRequest, HealthCheckResponse
 
-from edge_sidecars.runtime.cli.values import describe_failure
+from edge_sidecars.runtime.cli.values import Address, describe_failure
 from edge_sidecars.runtime.log import fields, logger, sparing
+from edge_sidecars.runtime.web.foreign_port import FOREIGN_PORTS, ForeignPort
 from edge_sidecars.runtime.web.listener import connection_limit
 from edge_sidecars.sedna_api.core.messages import Hello, Put, ToNode
 from edge_sidecars.sedna_api.core.report import Report
@@ -50,6 +51,8 @@ PROBES: Final = 16
 # Kept for the API, the other listeners and the runtime itself: a flood of connections here must
 # not be an outage there.
 RESERVED_DESCRIPTORS: Final = 256
+# Seconds between two looks at how many connections there are.
+COUNT_EVERY: Final = 10.0
 # Seconds for the Drain of a stream that ends.
 FAREWELL: Final = 0.5
 # Seconds for what is left of streams when the server stops.
@@ -105,12 +108,15 @@ class StreamServer:
         self._tls = tls
         self._reviewer = reviewer
         self._trust_any_lc = trust_any_lc
+        self._port: ForeignPort | None = None
+        self._counting: asyncio.Task[None] | None = None
+        self._limit: int | None = None
         options: tuple[tuple[str, int], ...] = OPTIONS
         if hub.max_lcs is not None:
-            most = connection_limit(
+            self._limit = connection_limit(
                 1, most=hub.max_lcs + PROBES, least=PROBES, reserved=RESERVED_DESCRIPTORS
             )
-            options = (*OPTIONS, ("grpc.max_allowed_incoming_connections", most))
+            options = (*OPTIONS, ("grpc.max_allowed_incoming_connections", self._limit))
         self._server = grpc.aio.server(options=options)
         method: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(
             self._connect
@@ -131,10 +137,20 @@ class StreamServer:
         except RuntimeError as error:
             raise CannotListen(f"{address}: {describe_failure(error)}") from error
         await self._server.start()
+        if self._limit is not None:
+            host = address.rpartition(":")[0].strip("[]")
+            self._port = ForeignPort(Address("" if host == "::" else host, port), self._limit)
+            FOREIGN_PORTS.add(self._port)
+            self._counting = asyncio.create_task(_tell_when_full(self._port))
         return port
 
     async def stop(self) -> None:
         """Resets what is left; nothing listens any more."""
+        if self._counting is not None:
+            self._counting.cancel()
+            await asyncio.gather(self._counting, return_exceptions=True)
+        if self._port is not None:
+            FOREIGN_PORTS.discard(self._port)
         await self._server.stop(GRACE)
 
     # One stream
@@ -204,6 +220,19 @@ class StreamServer:
         if sparing.allows("strangers"):
             logger.warning("an LC is refused", extra=fields(peer=context.peer(), why=detail))
         return SessionEnded(EndCause.FOREIGN, detail)
+
+
+async def _tell_when_full(port: ForeignPort) -> None:
+    """gRPC closes what is too much without a word."""
+    while True:
+        await asyncio.sleep(COUNT_EVERY)
+        peers = await asyncio.to_thread(port.peers)
+        if peers.total() >= port.limit and sparing.allows("places", str(port.bound)):
+            [(peer, has)] = peers.most_common(1)
+            logger.warning(
+                "all connections of the stream are taken",
+                extra=fields(listen=port.bound, limit=port.limit, peer=peer or "loopback", has=has),
+            )
 
 
 def _auth_context(context: _Context) -> Mapping[str, Sequence[bytes]]:

@@ -9,12 +9,14 @@ import grpc.aio
 import pytest
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
+from edge_sidecars.runtime.web.listener_metrics import figures, measure
 from edge_sidecars.sedna_api.core.messages import Hello
+from gm.hub import stream_server
 from gm.hub.core.session import EndCause, SessionEnded
 from gm.hub.hub import Hub
 from gm.hub.sedna_server import SednaServer
 from gm.hub.stream_server import PROBES, RESERVED_DESCRIPTORS, StreamServer
-from tests.integration.gm.streams import Cloud, ReportSink, acknowledge
+from tests.integration.gm.streams import Cloud, ReportSink, acknowledge, eventually
 from tools.harness.controlplane.reservation import LOOPBACK
 
 MAX_LCS = 4
@@ -90,6 +92,44 @@ def test_connections_of_either_door_are_bounded() -> None:
                     readers.append(reader)
                 held = await asyncio.gather(*map(is_open, readers))
                 assert 0 < sum(held) <= most
+
+    asyncio.run(run())
+
+
+def test_a_full_stream_is_seen_with_who_fills_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """gRPC says neither."""
+    monkeypatch.setattr(stream_server, "COUNT_EVERY", 0.1)
+    most = MAX_LCS + PROBES
+
+    def shown(port: int) -> dict[str, str | int]:
+        [it] = [it for it in figures() if it["listen"] == f"{LOOPBACK}:{port}"]
+        return it
+
+    async def run() -> None:
+        async with doors() as (_, port, _sedna), AsyncExitStack() as stack:
+            assert shown(port) == {
+                "listen": f"{LOOPBACK}:{port}",
+                "connections": 0,
+                "maxConnections": most,
+            }
+            for _ in range(most - 1):
+                _, writer = await asyncio.open_connection(LOOPBACK, port)
+                stack.callback(writer.close)
+            await eventually(lambda: shown(port)["connections"] == most - 1)
+            await asyncio.sleep(0.3)
+            assert "all connections of the stream are taken" not in caplog.text
+            for _ in range(3):
+                _, writer = await asyncio.open_connection(LOOPBACK, port)
+                stack.callback(writer.close)
+            await eventually(lambda: shown(port)["connections"] == most)
+            await eventually(lambda: "all connections of the stream are taken" in caplog.text)
+            [used] = [it for it in measure() if it.name == "edge_sidecars_connections_used"]
+            assert ({"listen": f"{LOOPBACK}:{port}"}, float(most)) in used.samples
+            [record] = [it for it in caplog.records if "of the stream" in it.getMessage()]
+            assert record.__dict__["fields"]["peer"] == "loopback"
+        assert f"{LOOPBACK}:{port}" not in {it["listen"] for it in figures()}
 
     asyncio.run(run())
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from edge_sidecars.runtime.metrics import Metric, counter, gauge
+from edge_sidecars.runtime.web.foreign_port import FOREIGN_PORTS, ForeignPort
 from edge_sidecars.runtime.web.listener import LISTENERS, Listener
 
 # Of one listener, as /status calls them.
@@ -20,8 +21,18 @@ FIGURES: Final = (
 
 
 def figures() -> list[dict[str, str | int]]:
-    """The same for people, in the field `listeners` of each /status."""
-    return [dict(zip(FIGURES, _figures(it), strict=True)) for it in _open()]
+    """The same for people, in the field `listeners` of each /status. Of a port that another
+    library serves, its connections alone."""
+    ours: list[dict[str, str | int]] = [
+        dict(zip(FIGURES, _figures(it), strict=True)) for it in _open()
+    ]
+    return ours + [dict(zip(FIGURES, it, strict=False)) for it in _foreign()]
+
+
+def _foreign() -> list[tuple[str, int, int]]:
+    """Address, connections and their limit."""
+    ports: list[ForeignPort] = sorted(FOREIGN_PORTS, key=lambda it: str(it.bound))
+    return [(str(it.bound), it.taken, it.limit) for it in ports]
 
 
 def _figures(it: Listener) -> tuple[str | int, ...]:
@@ -36,7 +47,7 @@ def _open() -> list[Listener]:
 
 def measure() -> list[Metric]:
     """Each with the address that it listens on."""
-    found = _open()
+    found, foreign = _open(), _foreign()
 
     def of(value: Callable[[Listener], float]) -> list[tuple[str, float]]:
         return [(str(it.bound), float(value(it))) for it in found]
@@ -45,13 +56,13 @@ def measure() -> list[Metric]:
         gauge(
             "edge_sidecars_connections_limit",
             "Connections that a listener may have.",
-            of(lambda it: it.limit),
+            of(lambda it: it.limit) + [(at, float(limit)) for at, _, limit in foreign],
             label="listen",
         ),
         gauge(
             "edge_sidecars_connections_used",
             "Connections that a listener has.",
-            of(lambda it: it.taken),
+            of(lambda it: it.taken) + [(at, float(taken)) for at, taken, _ in foreign],
             label="listen",
         ),
         counter(
