@@ -17,6 +17,7 @@ faults = st.one_of(
     st.tuples(st.just("mend_lan"), pairs),
     st.tuples(st.just("freeze"), st.tuples(names, st.sampled_from((1.0, 3.0, 8.0, 60.0, 600.0)))),
     st.tuples(st.just("kill"), names),
+    st.tuples(st.just("mute"), st.just("n3")),
     st.tuples(st.just("set_kubelet"), st.tuples(names, st.booleans())),
     st.tuples(st.just("set_clock"), st.tuples(names, st.sampled_from((-3600.0, 0.0, 3600.0)))),
 )
@@ -78,6 +79,25 @@ def test_n1_a_lender_that_is_cut_off_right_after_the_node_costs_no_more_either()
             (("cut_link", "n3"), 0.5),
         ],
     )
+    assert world.violations == []
+
+
+@pytest.mark.parametrize("offset", [it / 2 for it in range(20)])
+def test_n1_a_lender_that_takes_the_connection_and_is_silent_costs_no_more_either(
+    offset: float,
+) -> None:
+    """Whenever in kubelet's period the link goes."""
+    world = World()
+    world.run(30.0 + offset)
+    first = World()
+    first.run(30.0 + offset)
+    first.cut_link("n0")
+    first.run(10.0)
+    world.mute(first.nodes["n0"].pool.via(first.now))
+    world.cut_link("n0")
+    for _ in range(200):
+        world.run(0.5)
+        assert world.now - world.leases["n0"].grew_at <= 20.0
     assert world.violations == []
 
 

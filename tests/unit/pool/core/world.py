@@ -87,6 +87,10 @@ class Node:
         self.buffer: list[Put] = []
         # Writes of its own that have no answer yet, and who took them.
         self.unanswered: dict[Put, str] = {}
+        # When a look that has no answer ends, and over whom it goes.
+        self.waits: tuple[float, str] | None = None
+        # It takes connections of others, and passes nothing on.
+        self.is_mute = False
         self.helped_since: dict[str, float] = {}
 
     def runs(self, now: float) -> bool:
@@ -146,6 +150,9 @@ class World:
         node.is_kubelet_well = is_well
         node.died_at = min(node.died_at, self.now) if not is_well else math.inf
 
+    def mute(self, name: str) -> None:
+        self.nodes[name].is_mute = True
+
     def set_clock(self, name: str, offset: float) -> None:
         self.nodes[name].wall = offset
 
@@ -186,7 +193,8 @@ class World:
         if now % ROUND < STEP:
             self._round(node)
         node.pool.advance(now)
-        if node.heartbeat.is_due(now) and node.pool.link(now) is not Link.NONE:
+        is_busy = node.waits is not None or bool(node.unanswered)
+        if not is_busy and node.heartbeat.is_due(now) and node.pool.link(now) is not Link.NONE:
             node.heartbeat.began(now)
             self._look(node)
 
@@ -203,8 +211,19 @@ class World:
         """Writes that a lender took and did not pass on have no answer."""
         for put, lender in [it for it in node.unanswered.items() if it[0].at + TIMEOUT <= self.now]:
             del node.unanswered[put]
-            node.heartbeat.failed(self.now, is_refused=False)
-            node.pool.borrowing.looked(lender, is_answered=False, now=self.now)
+            self._was_silent(node, lender)
+        if node.waits is not None and node.waits[0] <= self.now:
+            (_, lender), node.waits = node.waits, None
+            self._was_silent(node, lender)
+
+    def _was_silent(self, node: Node, lender: str) -> None:
+        """As the shell has it (member/heartbeats.py)."""
+        now = self.now
+        node.heartbeat.failed(now, is_refused=False)
+        node.pool.borrowing.was_silent(lender, now)
+        node.pool.advance(now)
+        if node.pool.via(now) not in ("", lender):
+            node.heartbeat.lender_changed(now)
 
     def _kubelet(self, node: Node) -> None:
         if self.now < self._kubelet_at[node.name] or not node.speaks(self.now):
@@ -234,10 +253,12 @@ class World:
         carrier = self.nodes[lender] if lender else node
         reaches = self._hears(node.name, lender) if lender else True
         is_lent = not lender or carrier.pool.lends(now)
-        if not (reaches and carrier.runs(now) and is_lent and carrier.link):
-            node.heartbeat.failed(now, is_refused=False)
-            node.pool.borrowing.looked(lender, is_answered=False, now=now)
-            node.pool.advance(now)
+        is_mute = carrier.is_mute and carrier is not node
+        if not (reaches and carrier.runs(now) and carrier.link) or is_mute:
+            node.waits = now + TIMEOUT, lender
+            return
+        if not is_lent:
+            self._was_silent(node, lender)
             return
         node.pool.borrowing.looked(lender, is_answered=True, now=now)
         lease = self.leases[node.name]
@@ -294,6 +315,8 @@ class World:
         """Whether it reaches the cloud and the node."""
         it = self.nodes[helper]
         has_link = it.link and self.now - it.link_since > NOTICED
+        if it.is_mute and helper != name:
+            return False
         return it.runs(self.now) and has_link and (helper == name or self._hears(helper, name))
 
     def _hears(self, one: str, two: str) -> bool:
