@@ -59,6 +59,8 @@ class View:
         for uid, it in changed.items():
             if it is None:
                 self.upstream.pop(uid, None)
+                # What upstream brings back later is a new one.
+                self.told = [it for it in self.told if it[1] != uid]
             else:
                 self.upstream[uid] = it
         for uid, was_down in list(self.may_be_kept.items()):
