@@ -17,7 +17,7 @@ from tools.harness.pods.pools.accounts import node_client
 from tools.nemesis.elector.faults import Draw, NotApplicable
 from tools.nemesis.pool.judge.timeline import Timeline, What
 from tools.nemesis.pool.network import Pair
-from tools.nemesis.pool.node import PoolNode
+from tools.nemesis.pool.node import LAN_PORT, PoolNode
 from tools.nemesis.pool.testbed import NAMES, PoolTestbed
 
 OTHER_POOL = "elsewhere"
@@ -95,6 +95,17 @@ class Faults:
         position = int(draw.luck < 0.5)
         return self.part([it for it in self.node(draw).lan_pairs if it[position] == draw.target])
 
+    @contextmanager
+    def firewall(self, draw: Draw) -> Iterator[None]:
+        """A new one on the members' port: its host lives, and it asks others as before."""
+        network = self._testbed.network
+        with self._timeline.holding(What.FIREWALL, draw.target):
+            network.firewall(draw.target, LAN_PORT, is_up=True)
+            try:
+                yield
+            finally:
+                network.firewall(draw.target, LAN_PORT, is_up=False)
+
     def split(self, draw: Draw) -> Hold:
         """Two on one side, three on the other."""
         few = minority(draw)
@@ -120,8 +131,9 @@ class Faults:
             raise NotApplicable
         with ExitStack() as stack:
             stack.enter_context(self._timeline.holding(what, draw.target))
-            if loses_data and what is What.RELAY:
-                stack.enter_context(self._timeline.holding(What.DISK, draw.target))
+            if loses_data:
+                lost = What.DISK if what is What.RELAY else What.FORGOTTEN
+                stack.enter_context(self._timeline.holding(lost, draw.target))
             node.parts[what].kill()
             if loses_data:
                 node.lose_data(what)
@@ -308,7 +320,11 @@ WAN: dict[str, Kind] = {
     ),
     "wan flapping": Faults.flap,
 }
-LAN: dict[str, Kind] = {"lan alone": Faults.alone, "lan one way": Faults.one_way}
+LAN: dict[str, Kind] = {
+    "lan alone": Faults.alone,
+    "lan one way": Faults.one_way,
+    "lan firewall": Faults.firewall,
+}
 SPLIT: dict[str, Kind] = {"split": Faults.split, "split uncut": Faults.split_uncut}
 PROCESS: dict[str, Kind] = dict(kind for what in PARTS for kind in _part_kinds(what))
 NODE: dict[str, Kind] = {

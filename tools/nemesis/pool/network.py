@@ -109,6 +109,12 @@ class SiteNetwork(Network):
             if not self._cut[name]:
                 self._set_link(name, "up")
 
+    def firewall(self, name: str, port: int, *, is_up: bool) -> None:
+        """What comes to that port of TCP is dropped there."""
+        change = "-A" if is_up else "-D"
+        rule = ("INPUT", "-p", "tcp", "--dport", str(port), "-j", "DROP")
+        run("ip", "netns", "exec", self.namespace(name), "iptables", change, *rule)
+
     # ── how it is made ──
 
     def _add_cloud(self) -> None:

@@ -17,6 +17,13 @@ UNTIL_GONE = 135.0
 # Until a whole site that is cut is lost, and its control workload gone; until a node is lost.
 UNTIL_LOST = 75.0
 FOUR_MINUTES, HALF_AN_HOUR = 240.0, 1800.0
+# Until a node that is off while its neighbours were started again has been judged, and its pods are
+# gone.
+UNTIL_LATE = 200.0
+# Between two members of a roll-out.
+ROLLED = 6.0
+# After which members report once a minute; less than what makes a host that lives a dead one.
+LONG_TROUBLE, FROZEN_LONG = 310.0, 285.0
 # After which nothing of an earlier play counts for what was well before.
 UNTIL_WELL = WELL_BEFORE + GRACE + 5.0
 # After which a borrower has given up a lender that stands still, and what it had sent.
@@ -147,6 +154,55 @@ def _flapping(chance: random.Random) -> Cues:
     return [Cue(0.0, Draw("wan flapping", it, 45.0, 0.0)) for it in names]
 
 
+def _power_cut(chance: random.Random) -> Cues:
+    """Of the whole site; one does not come back. Those that do have heard it before their start."""
+    dead = chance.choice(NAMES)
+    seconds = chance.uniform(5.0, 25.0)
+    return [
+        Cue(UNTIL_WELL, Draw("power off", it, UNTIL_LATE if it == dead else seconds, 0.0))
+        for it in NAMES
+    ]
+
+
+def _rolled_out(chance: random.Random) -> Cues:
+    """All members are started again, one after the other, and a node dies meanwhile."""
+    names = chance.sample(NAMES, len(NAMES))
+    dead, at = names.pop(), chance.uniform(0.0, ROLLED * len(NAMES))
+    rolled = [
+        Cue(UNTIL_WELL + ROLLED * number, Draw("member kill", it, 2.0, 0.0))
+        for number, it in enumerate(names)
+    ]
+    return [*rolled, Cue(UNTIL_WELL + at, Draw("power off", dead, UNTIL_LATE, 0.0))]
+
+
+def _firewall_and_cut(chance: random.Random) -> Cues:
+    """It lives, and asks others for their links: nothing is to happen to it. Of one half of the
+    times its member is frozen too, so that the cloud loses it."""
+    name = chance.choice(NAMES)
+    walled = [Cue(0.0, Draw("lan firewall", name, UNTIL_GONE, 0.0))]
+    if chance.random() < 0.5:
+        walled.append(Cue(HELD, Draw("member freeze", name, UNTIL_LOST, 0.0)))
+    return [*walled, Cue(2 * HELD, Draw("wan black hole", name, UNTIL_LOST, 0.0))]
+
+
+def _long_trouble(chance: random.Random) -> Cues:
+    """Members report seldom by then; after it all links go, and the trouble goes on."""
+    name = chance.choice(NAMES)
+    kind = chance.choice(["lan alone", "member kill", "lan firewall", "member freeze"])
+    trouble = Cue(0.0, Draw(kind, name, LONG_TROUBLE + UNTIL_LOST, chance.random()))
+    cut = [Cue(LONG_TROUBLE, Draw("wan black hole", it, UNTIL_LOST, 0.0)) for it in NAMES]
+    return [trouble, *cut]
+
+
+def _frozen_and_cut(chance: random.Random) -> Cues:
+    """For less than what makes one that is ill a dead one; some of its neighbours are frozen,
+    too."""
+    frozen = chance.sample(NAMES, chance.choice([1, 1, 2]))
+    freezes = [Cue(0.0, Draw("member freeze", it, FROZEN_LONG, 0.0)) for it in frozen]
+    at = chance.uniform(0.0, UNTIL_LOST)
+    return [*freezes, Cue(at, Draw("wan black hole", frozen[0], FROZEN_LONG - at, 0.0))]
+
+
 SCENES: Mapping[str, Callable[[random.Random], Cues]] = {
     "a node dies": _dead_alone,
     "a node reboots": _reboot,
@@ -161,9 +217,14 @@ SCENES: Mapping[str, Callable[[random.Random], Cues]] = {
     "disks are full": _full_disks,
     "clocks are wrong": _wrong_clocks,
     "history is compacted": _compacted,
+    "the site loses power, one stays off": _power_cut,
+    "members are rolled out, a node dies": _rolled_out,
+    "a new firewall, and a link goes": _firewall_and_cut,
 }
 # Not drawn, but played when they are asked for.
 LONG_SCENES: Mapping[str, Callable[[random.Random], Cues]] = {
+    "minutes of trouble, and the site is cut": _long_trouble,
+    "members are frozen for minutes, a link goes": _frozen_and_cut,
     "the site is cut for four minutes": lambda chance: _site_cut(chance, FOUR_MINUTES),
     "the site is cut for half an hour": lambda chance: _site_cut(chance, HALF_AN_HOUR),
 }

@@ -314,7 +314,36 @@ def test_a_dead_node_that_nobody_judges_is_found_once_its_time_is_over() -> None
     story.pod("shop-1", "n1")
     story.pod("shop-2", "n2")
     assert story.findings(now=AT + 90) == []
-    assert story.findings() == ["in time", "in time"], "it is still there, and not replaced"
+    told = ["in time"] * 3
+    assert story.findings() == told, "it is still there, not replaced, and not dead"
+
+
+def loses_power(judged_after: float = math.inf) -> Story:
+    """All do, and n1 stays off; its neighbours are back after 30 s."""
+    story = Story()
+    for name in POOL:
+        story.span(What.OFF, name, AT, END if name == "n1" else AT + 30)
+        story.node(name, AT + 30, "Unknown")
+        if name != "n1":
+            story.node(name, AT + 35)
+    if judged_after < math.inf:
+        story.node("n1", AT + judged_after, "Unknown", dead=True)
+    return story
+
+
+def test_a_node_that_stays_off_after_a_power_cut_of_its_site_and_is_not_dead_is_found() -> None:
+    assert loses_power(judged_after=110.0).findings() == []
+    assert loses_power().findings(now=AT + 125) == [], "its neighbours have just come back"
+    assert loses_power().findings() == ["in time"]
+
+
+def test_a_node_is_not_to_be_dead_by_those_who_forgot_it_or_while_more_befalls_them() -> None:
+    story = loses_power()
+    story.span(What.FORGOTTEN, "n2", AT + 30, AT + 31)
+    assert story.findings() == []
+    story = loses_power()
+    story.span(What.WAN, "n2", AT + 100, END)
+    assert story.findings() == []
 
 
 def test_pods_that_nobody_replaces_are_found() -> None:
@@ -341,7 +370,8 @@ def test_where_more_is_amiss_a_dead_node_is_judged_when_it_can_be(
     story.pod("shop-1", "n1")
     story.pod("shop-2", "n2")
     story.span(what, node, AT + 20, AT + 40, peer=peer)
-    assert story.findings() == []
+    assert story.findings(now=AT + 135) == []
+    assert story.findings() == ["in time"], "all has been well for long enough"
 
 
 def test_a_pod_without_the_toleration_that_stays_on_a_lost_node_is_found() -> None:

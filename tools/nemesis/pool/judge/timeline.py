@@ -28,6 +28,10 @@ class What(StrEnum):
     FROZEN = "frozen"
     # What its relay has on disk is lost, or nothing can be written there.
     DISK = "disk"
+    # Its member has lost whom it heard.
+    FORGOTTEN = "forgotten"
+    # What comes to the members' port is dropped there.
+    FIREWALL = "firewall"
     # Another label.
     MOVED = "moved"
     # It reports that all others are gone.

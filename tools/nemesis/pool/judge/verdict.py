@@ -6,7 +6,8 @@ The invariants of the pool's contract, each by a name that is printed:
     N3      `dead` comes by witnesses alone: more than half of the Ready others can have missed the
             node for 40 s, and a third of the pool is Ready; it never comes to a site that is cut
     evicted a pod that tolerates it leaves a node only after its seconds of `dead`
-    in time a dead node's pods are gone, and replaced, where witnesses, controller and API are well
+    in time a dead node's pods are gone, and replaced, where witnesses, controller and API are well;
+            and it is dead within 75 s of its loss, or of when its neighbours were back
     Unknown `dead` is never longer than 2 s on a node that is not Unknown
     control a pod without the toleration leaves a node that is lost: nothing else keeps them all
 Guarantees: nothing is a finding of which the truth is not known, because faults overlapped too
@@ -90,6 +91,16 @@ class Truth:
             and it.touches(since, until, settle=SETTLE)
             for it in self._spans
         )
+
+    def calm_since(self, node: str, since: float, within: float) -> float:
+        """When, from `since` on, cloud and other nodes had come back from what was done to them,
+        and nothing was done to them for `within` seconds more."""
+        others = sorted((it for it in self._spans if it.node != node), key=lambda it: it.begin)
+        for it in others:
+            settle = SETTLE if it.node else GRACE
+            if it.touches(since, since + within, settle=settle):
+                since = it.end + settle
+        return since
 
     def is_sound(self, node: str, since: float, until: float) -> bool:
         """It and its kubelet run, and it reached the cloud, or a neighbour with a link: one that
@@ -176,6 +187,7 @@ def judge(
         found += _judged_dead(name, history, truth, rules)
         found += _dead_though_heard(name, history, truth, now=now)
         found += _in_time(name, history, truth, rules, now=now)
+        found += _dead_in_time(name, history, truth, rules, now=now)
         found += _controls(name, history, truth, rules, now=now)
     found += (it for pod in history.pods.values() for it in _evicted(pod, history, rules))
     return found
@@ -281,6 +293,33 @@ def _in_time(
                 others = running(history.pods, app, until, but_on=name)
                 if others < here:
                     yield f"in time: {others} of {here} pods of {app} run without {name}"
+
+
+def _dead_in_time(
+    name: str, history: History, truth: Truth, rules: Rules, *, now: float
+) -> Iterator[str]:
+    """Whatever befell its neighbours before: they were without power with it, or started again."""
+    others = [it for it in rules.pool if it != name]
+    within = DEAD_WITHIN + SLACK
+    for span in truth.of(What.OFF, name):
+        was_well = history.at(name, span.begin).ready == "True" and truth.is_untouched(
+            name, span.begin - WELL_BEFORE, span.begin - SLACK
+        )
+        forgot = [it for other in others for it in truth.of(What.FORGOTTEN, other)]
+        if not was_well or any(it.end >= span.begin - WELL_BEFORE for it in forgot):
+            continue
+        for lost, back in history.lost_spans(name):
+            since = truth.calm_since(name, lost, within)
+            until = since + within
+            if not span.begin <= lost or until > min(span.end, back, now):
+                continue
+            dead = [it for other in others for it in history.dead_spans(other)]
+            if any(begin <= until and end >= lost for begin, end in dead):
+                continue  # No more may be, maybe.
+            is_known = any(begin <= until for begin, end in history.dead_spans(name) if end >= lost)
+            if len(_ready(history, rules, until)) * 2 > len(rules.pool) and not is_known:
+                late = until - lost
+                yield f"in time: {name} was lost at {lost:.3f}, and not dead {late:g} s after"
 
 
 def _controls(
