@@ -88,7 +88,11 @@ def _credentials(config: Config) -> tuple[Credentials, Config]:
         from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
 
         kubeconfig = Kubeconfig(
-            config.kubeconfig, server=config.server, context=config.context, proxies=config.proxies
+            config.kubeconfig,
+            server=config.server,
+            context=config.context,
+            flag=config.kubeconfig_from,
+            proxies=config.proxies,
         )
         namespace = config.namespace or kubeconfig.namespace
         if not namespace:
@@ -255,17 +259,15 @@ async def _close(listeners: list[Listener]) -> None:
 
 
 def _listeners(config: Config, elector: Elector) -> list[Listener]:
-    """The first one is watched: it is the one that the main asks. Others promise nothing."""
+    """The first one is watched: it is the one that the main asks."""
     limit = _limit(config)
     most, few = limit * 3 // 4, min(limit * 3 // 4, MAX_REMOTE_WAITS)
     return _bound(
         config,
         (
             ElectorEndpoints(elector, WaitLimit(most)).handle,
-            ElectorEndpoints(
-                elector, WaitLimit(most), strangers=WaitLimit(few), promises=False
-            ).handle_contrib,
-            ElectorEndpoints(elector, WaitLimit(few), promises=False).handle_probe,
+            ElectorEndpoints(elector, WaitLimit(most), strangers=WaitLimit(few)).handle_contrib,
+            ElectorEndpoints(elector, WaitLimit(few)).handle_probe,
         ),
     )
 
@@ -297,6 +299,11 @@ def _log_start(config: Config, identity: str, server: ApiClient, listeners: list
             lease=f"{config.namespace}/{config.lease}",
             identity=identity,
             server=server.url,
+            credentials=(
+                f"service account {config.service_account_dir}"
+                if config.kubeconfig is None
+                else f"{config.kubeconfig_from} {config.kubeconfig}"
+            ),
             proxy="none" if server.proxy is None else server.proxy.url,
             listen=",".join(str(listener.bound) for listener in listeners),
             lease_duration=config.timing.lease_duration,

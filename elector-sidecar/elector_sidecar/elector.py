@@ -54,6 +54,8 @@ class Elector:
         now = boottime()
         self.config = config
         self.identity = identity
+        # Whether anybody was told that this pod leads, or may be by a way that is not seen here.
+        self.was_told = _tells_by_itself(config)
         self._main = main
         self.sharding: Sharding | None = None
         self._client = LeaseClient(server, config)
@@ -116,6 +118,7 @@ class Elector:
 
     def tell(self, status: ElectorStatus) -> None:
         """A main is told this: with shards, what it is told of the lead is of shard 0 (S6)."""
+        self.was_told = self.was_told or status.is_leader
         if self.sharding is not None and status.view.valid_until is not None:
             self.sharding.machine.tell(status.now, [0], status.view.valid_until)
 
@@ -178,6 +181,7 @@ class Elector:
                 if self._plan.is_over:
                     break
                 await self._sleep()
+            self._log_end()
             # Requests too: their outcome cannot matter any more, and kubelet is waiting.
             tasks.cancel()
 
@@ -235,6 +239,7 @@ class Elector:
             free_since=self._election.free_since(now),
             is_unpreferred=view.preferred_holder not in (None, "", self.identity),
             terms=terms,
+            is_unasked=not self.was_told,
         )
 
     async def _sleep(self) -> None:
@@ -262,6 +267,35 @@ class Elector:
             logger.info(
                 "election changed",
                 extra=fields(role=status.role, holder=status.holder, reason=status.reason),
+            )
+
+        if status.view.is_missing and not (before is not None and before.view.is_missing):
+            logger.info(
+                "the Lease does not exist",
+                extra=fields(
+                    lease=f"{status.namespace}/{status.name}",
+                    reason=status.reason,
+                    why="a leader that is cut off may still act; --on-missing take does not wait",
+                ),
+            )
+
+    def _log_end(self) -> None:
+        """What becomes of the Lease, for who waits for the next leader."""
+        lease = f"{self.config.namespace}/{self.config.member_lease}"
+        if self._lifecycle.outcome.was_released:
+            logger.info("the Lease is released", extra=fields(lease=lease))
+        elif self._election.may_hold:
+            if self.config.drain_url is not None:
+                remedy = "raise --drain-timeout, or mend what --drain-url asks"
+            else:
+                remedy = "name a --drain-url, or --release-on-term where the main has ended by then"
+            logger.warning(
+                "the Lease is left to expire: the main may be at work",
+                extra=fields(
+                    lease=lease,
+                    next_leader_within=f"{self.config.timing.lease_duration:g}s",
+                    remedy=remedy,
+                ),
             )
 
     # ── commands ──
@@ -337,6 +371,14 @@ class Elector:
         await self._main.drain(self.config.drain_url, timeout=self.config.drain_timeout)
         self._lifecycle.main_stopped()
         self._kick.set()
+
+
+def _tells_by_itself(config: Config) -> bool:
+    """Whether there is a main that the flags name, or one that learns of the lead from elsewhere:
+    contrib's clients may ask any pod."""
+    mains = (config.health_url, config.drain_url, config.notify_url, config.leader_label)
+    others = (config.contrib_listen, config.shards)
+    return any(it is not None for it in (*mains, *others))
 
 
 def _policy(config: Config) -> LifecyclePolicy:

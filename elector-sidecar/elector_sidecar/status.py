@@ -113,6 +113,8 @@ def _reason(view: ElectionView, now: float) -> str:
     left = f"; free in {wait:.1f}s unless renewed" if 0 < wait < math.inf else ""
     if view.is_missing:
         return f"the Lease does not exist{left}"
+    if view.was_missing and left:
+        return f"the Lease did not exist, and a leader that is cut off may still act{left}"
     if view.holder:
         return f"held by {view.holder}"
     return f"nobody holds the Lease{left}"

@@ -15,6 +15,11 @@ USAGE = """usage: elector-sidecar check [--url URL] [--min-remaining 2s] [--min-
 Exit status 0 only if the elector at URL (http://127.0.0.1:4040, or unix:/path; default: that of
 ELECTOR_LISTEN) says that this pod
 leads, with so much validity left and in a term of such an age; 1 if not or in doubt; 2 for bad use.
+
+Example:
+  elector-sidecar check --min-remaining 2s
+
+Manual: https://github.com/edge-sidecars/edge-sidecars/blob/main/docs/elector.md
 """
 CONDITIONS = ("--min-remaining", "--min-age")
 DEFAULTS = {"--url": "http://127.0.0.1:4040", "--timeout": "2s"}

@@ -74,9 +74,10 @@ def _print(arguments: list[str], environ: Mapping[str, str]) -> None:
 def _parser() -> argparse.ArgumentParser:
     it = Parser(
         prog=PROG,
+        example="elector-sidecar rbac --lease shop --service-account shop --namespace shop",
+        manual="elector.md",
         description="Prints the Role of an elector and its RoleBinding, to `kubectl apply`.",
-        epilog="In the namespace of the pods: `elector-sidecar rbac --lease shop "
-        "--service-account shop | kubectl apply -n NS -f -`.",
+        epilog="Apply it in the namespace of the pods: `… | kubectl apply -n NS -f -`.",
     )
     it.add_argument("--lease", metavar="NAME", help="the Lease (required)")
     it.add_argument(

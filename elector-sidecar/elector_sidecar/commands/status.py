@@ -79,7 +79,11 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
 
 
 def _parser(default: str) -> Parser:
-    it = Parser(prog="elector-sidecar status")
+    it = Parser(
+        prog="elector-sidecar status",
+        example="elector-sidecar status --lease my-controller --namespace default",
+        manual="elector.md",
+    )
     it.add_argument("--url", metavar="URL", help=f"of an elector, or unix:/path; default {default}")
     it.add_argument("--lease", metavar="NAME", help="ask the API server for this Lease instead")
     for name, value, text in (
@@ -145,7 +149,7 @@ class _UnixConnection(HTTPConnection):
 
 
 async def _from_api(options: argparse.Namespace, environ: Mapping[str, str]) -> dict[str, Any]:
-    from edge_sidecars.kubeapi import ApiClient, ApiError, Unreachable
+    from edge_sidecars.kubeapi import ApiClient, ApiError, Forbidden, Unreachable
 
     credentials, namespace = _credentials(options, environ)
     if not namespace:
@@ -154,6 +158,12 @@ async def _from_api(options: argparse.Namespace, environ: Mapping[str, str]) -> 
     lease_path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{options.lease}"
     try:
         lease = parse_lease(await server.request("GET", lease_path, timeout=TIMEOUT))
+    except Forbidden as error:
+        raise ValueError(
+            f"Lease {namespace}/{options.lease} may not be read: {error}; needs a Role in "
+            f'namespace {namespace}: [{{apiGroups: ["coordination.k8s.io"], resources: ["leases"], '
+            f'resourceNames: ["{options.lease}"], verbs: ["get"]}}]'
+        ) from error
     except (ApiError, Unreachable) as error:
         raise ValueError(f"Lease {namespace}/{options.lease}: {error}") from error
     finally:
@@ -198,7 +208,7 @@ def _rows(told: dict[str, Any]) -> list[tuple[str, str]]:
     lease = told["lease"]
     rows = [
         ("LEASE", f"{lease['namespace']}/{lease['name']}"),
-        ("LEADER", told["holderPod"] or "nobody"),
+        ("LEADER", told["holderPod"] or ("nobody" if _is_known(told) else "unknown")),
         ("IDENTITY", told["holder"] or "-"),
         ("SINCE", _ago(told.get("acquireTime"))),
         ("RENEWED", _ago(told.get("renewTime"))),
@@ -208,6 +218,11 @@ def _rows(told: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(("HERE", f"{told['role']}: {told['reason']}"))
         rows.append(("VALID FOR", f"{told['remainingSeconds']:.1f}s"))
     return rows
+
+
+def _is_known(told: dict[str, Any]) -> bool:
+    """Whether the Lease was ever read; HERE says why not."""
+    return "role" not in told or told.get("lastContactSeconds") is not None
 
 
 def _ago(stamp: str | None) -> str:

@@ -69,7 +69,6 @@ _NEEDS = {
     "health_url": ("health_interval", "health_failures", "health_grace", "health_backoff"),
     "drain_url": ("drain_timeout",),
     "shards": ("shard_settle",),
-    "kubeconfig": ("context",),
 }
 
 
@@ -180,7 +179,10 @@ class Config:
         "KEY=VALUE", "kept on the leader's pod, taken off all others", label
     )
     kubeconfig: Path | None = option(
-        "FILE[:FILE]", "default: the pod's service account", Path, group="API server"
+        "FILE[:FILE]",
+        "default: the pod's service account; outside of a pod $KUBECONFIG, else ~/.kube/config",
+        Path,
+        group="API server",
     )
     # None: the kubeconfig's current one.
     context: str | None = option("NAME", "of the kubeconfig; default: its current one")
@@ -195,6 +197,8 @@ class Config:
     pod_uid: str | None
     pod_namespace: str
     otlp_endpoint: str | None
+    # What named `kubeconfig`.
+    kubeconfig_from: str = "--kubeconfig"
     proxies: ProxyVariables = NO_PROXIES
     warnings: tuple[str, ...] = ()
     timing: Timing = field(init=False)
@@ -277,6 +281,8 @@ def parser() -> Parser:
     it = command_line(
         Config,
         prog="elector-sidecar",
+        example="elector-sidecar --lease my-controller --namespace default",
+        manual="elector.md",
         description="Contends for a Kubernetes Lease and answers on localhost who leads.",
         epilog="Sub-commands: `elector-sidecar run` (default), `elector-sidecar check` (exit 0 "
         "only if leader), `elector-sidecar status` (who leads), `elector-sidecar shards` (who owns "
@@ -338,6 +344,8 @@ def _config(
     except UnsafeTiming as error:
         raise BadInput(str(error)) from error
     _refuse_meaningless(options)
+    if config.context is not None and config.kubeconfig is None:
+        raise BadInput(f"--context {config.context} needs --kubeconfig: add it, or drop this one")
     return config
 
 
@@ -357,6 +365,8 @@ def _complete_api_server(
     """Which API server and namespaces are meant where no flag names them."""
     folder = values["service_account_dir"]
     own_namespace = pod_namespace(environ, folder, remedy="name the --namespace")
+    if not (values["kubeconfig"] or values["server"] or flags.uses_cluster_credentials()):
+        values |= _of_a_workstation(environ)
     kubeconfig = values["kubeconfig"]
     values["namespace"] = values["namespace"] or own_namespace
     values["pod_namespace"] = own_namespace or values["namespace"]
@@ -368,4 +378,21 @@ def _complete_api_server(
     if kubeconfig is not None and flags.uses_cluster_credentials():
         raise BadInput("--use-cluster-credentials and --kubeconfig exclude each other: drop one")
     if values["server"] is None and kubeconfig is None:
-        values["server"] = api_server(environ, remedy="name a --kubeconfig or a --server")
+        values["server"] = api_server(
+            environ,
+            remedy="there is neither $KUBECONFIG nor ~/.kube/config; name a --kubeconfig or a "
+            "--server",
+        )
+
+
+def _of_a_workstation(environ: Mapping[str, str]) -> dict[str, Any]:
+    """As kubectl finds a kubeconfig; nothing in a pod."""
+    if environ.get("KUBERNETES_SERVICE_HOST"):
+        return {}
+    named, home = environ.get("KUBECONFIG"), environ.get("HOME")
+    if named:
+        return {"kubeconfig": Path(named), "kubeconfig_from": "$KUBECONFIG"}
+    usual = Path(home or "/", ".kube/config")
+    if home and usual.exists():
+        return {"kubeconfig": usual, "kubeconfig_from": "~/.kube/config"}
+    return {}

@@ -34,6 +34,8 @@ class ElectionView:
     is_lapsed: bool
     holder: str
     is_missing: bool
+    # It did not exist, and no holder has been seen since.
+    was_missing: bool
     valid_until: float | None
     started_at: float | None
     fencing_token: int | None
@@ -116,6 +118,7 @@ class Candidacy:
             is_lapsed=contends and self.holds_record and term is None,
             holder=self.observed.holder,
             is_missing=self.observed.is_missing,
+            was_missing=self.observed.was_missing,
             valid_until=term.valid_until if term else None,
             started_at=term.started_at if term else None,
             fencing_token=term.fencing_token if term else None,

@@ -106,7 +106,8 @@ class LifecyclePolicy:
 
 @dataclass(frozen=True)
 class LeaseFacts:
-    """What the election says at this moment. `may_hold`: the record names us, or may soon."""
+    """What the election says at this moment. `may_hold`: the record names us, or may soon.
+    `is_unasked`: nobody in the life of this process was told that it leads."""
 
     is_leader: bool
     holds_record: bool
@@ -116,6 +117,7 @@ class LeaseFacts:
     is_unpreferred: bool
     # Terms that began so far: even one that no plan saw may have put the main to work.
     terms: int = 0
+    is_unasked: bool = False
 
 
 @dataclass(frozen=True)
@@ -189,7 +191,8 @@ class Lifecycle:
                 return
             case _ if not facts.may_hold:
                 self._finish(now, HandoverCause.TERMINATION, was_released=False)
-            case _ if self._policy.release_on_term or not self._work_may_run:
+            case _ if self._policy.release_on_term or not self._work_may_run or facts.is_unasked:
+                # A main that was never told to begin is not at work.
                 self._release(now, HandoverCause.TERMINATION)
             case Backoff():  # its time to drain is over already: it is left to expire
                 self._finish(now, HandoverCause.TERMINATION, was_released=False)

@@ -61,6 +61,8 @@ class ObservedLease:
         self.is_known = False
         self.lease: Lease | None = None
         self.last_holder: Holder | None = None
+        # Whether the Lease did not exist, and no holder has been seen since.
+        self.was_missing = False
 
     @property
     def holder(self) -> str:
@@ -95,6 +97,7 @@ class ObservedLease:
         self._is_orderly = False
         self.is_known = True
         self.lease = None
+        self.was_missing = True
 
     def adopt(self, now: float, lease: Lease, *, is_continuous: bool) -> bool:
         """Takes a newer version in; True if its spec (or uid) changed.
@@ -197,6 +200,7 @@ class ObservedLease:
     ) -> None:
         """The record names a holder: the known one going on, or another."""
         known = self.last_holder
+        self.was_missing = False
         spec = lease.spec
         self._wait_out_marked_holder(now, lease, is_continuous=is_continuous)
         holder = Holder(

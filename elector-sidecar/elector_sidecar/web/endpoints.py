@@ -64,19 +64,12 @@ class ReadyCondition:
 class ElectorEndpoints:
     """The handlers of one elector on one listener; `handle` serves the full API, `handle_probe`
     the safe part. `strangers`: for clients of other machines, where the main asks on the same
-    listener. `promises`: whether a hand-over waits for the validity that these answers name: only
-    the main's listener knows that it is the main who asks (S6)."""
+    listener."""
 
     def __init__(
-        self,
-        elector: Elector,
-        waiting: WaitLimit,
-        *,
-        strangers: WaitLimit | None = None,
-        promises: bool = True,
+        self, elector: Elector, waiting: WaitLimit, *, strangers: WaitLimit | None = None
     ) -> None:
         self._elector = elector
-        self._promises = promises
         self._waiting = waiting
         self._strangers = strangers
         self._routes: dict[str, Route] = {
@@ -92,9 +85,7 @@ class ElectorEndpoints:
             "/owns": ("GET", self._owns),
         }
         sharding = elector.sharding
-        self._sharded = (
-            None if sharding is None else ShardEndpoints(elector, sharding, promises=promises)
-        )
+        self._sharded = None if sharding is None else ShardEndpoints(elector, sharding)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         if self._sharded is not None and released_shard(request.path) is not None:
@@ -110,8 +101,6 @@ class ElectorEndpoints:
 
         It is often open to the pod's network, from where nobody may make the leader resign.
         """
-        if request.path in READ_PATHS or released_shard(request.path) is not None:
-            return text(404, "shards are answered on --listen only")
         route = self._routes.get(request.path)
         if route is None or request.path == "/":
             name = await self._name(request)
@@ -136,7 +125,9 @@ class ElectorEndpoints:
         return await self._sharded.owns(request, self._limit(request))
 
     async def _name(self, request: web.BaseRequest) -> web.StreamResponse:
-        holder = self._elector.status(boottime()).holder
+        status = self._elector.status(boottime())
+        self._elector.was_told = self._elector.was_told or status.is_leader
+        holder = status.holder
         # Contrib's bytes: json.Marshal of its only field, no newline.
         return json(b'{"name":%s}' % _go_json(pod_name(holder)))
 
@@ -151,12 +142,8 @@ class ElectorEndpoints:
 
     def _leader_document(self, now: float) -> bytes:
         status = self._elector.status(now)
-        self._tell(status)
+        self._elector.tell(status)
         return status.json()
-
-    def _tell(self, status: ElectorStatus) -> None:
-        if self._promises:
-            self._elector.tell(status)
 
     async def _readyz(self, request: web.BaseRequest) -> web.StreamResponse:
         condition = _ready_condition(request)
@@ -175,7 +162,7 @@ class ElectorEndpoints:
                 condition, status.remaining, status.term_seconds, status.view.fencing_token
             )
             if unmet is None and status.is_leader:
-                self._tell(status)
+                self._elector.tell(status)
                 headers = {
                     VALID_UNTIL_HEADER: f"{status.view.valid_until:.6f}",
                     FENCING_TOKEN_HEADER: str(status.view.fencing_token),

@@ -305,6 +305,8 @@ def parser() -> Parser:
     return command_line(
         Config,
         prog="sedna-gm",
+        example="sedna-gm --mode active-standby --namespace default",
+        manual="gm.md",
         description="Sedna's Global Manager: turns datasets, models, jobs and services into pods "
         "and statuses, together with Local Controllers on the nodes.",
         epilog="Sub-commands: `sedna-gm run` (default), `sedna-gm status` (who leads, nodes, "

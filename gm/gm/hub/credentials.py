@@ -46,7 +46,9 @@ def server_credentials(tls: ServerTls) -> grpc.ServerCredentials:
     try:
         configuration = _configuration(tls)
     except OSError as error:
-        raise UnusableCertificate(str(error)) from error
+        raise UnusableCertificate(
+            f"{describe_failure(error)}; name a PEM file that GM may read"
+        ) from error
     try:
         # gRPC says of a pair that it cannot use that it cannot listen. No password is asked for.
         pair = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -126,6 +126,8 @@ def parser() -> Parser:
     return command_line(
         ControllerConfig,
         prog="pool-sidecar controller",
+        example="pool-sidecar controller --kubeconfig ~/.kube/config --max-dead 1/3",
+        manual="pool-controller.md",
         description="Keeps the PoolMembers of Nodes that have a pool's label, and taints the nodes "
         "that are cut off or, by the witness of their pool, dead. Runs beside an elector-sidecar.",
         epilog=f"Every flag has an env twin, {CONTROLLER_PREFIX}<FLAG>.",

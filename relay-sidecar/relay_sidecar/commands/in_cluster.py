@@ -50,6 +50,8 @@ def _run(arguments: list[str], environ: Mapping[str, str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     it = Parser(
         prog=PROG,
+        example="relay-sidecar in-cluster --output /relay --once",
+        manual="relay.md",
         description="Writes the directory of in-cluster clients for this node's relay, or for "
         "one in this pod, and keeps it fresh until SIGTERM.",
         epilog="Mount it at /var/run/secrets/kubernetes.io/serviceaccount, and set "

@@ -56,35 +56,51 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
 def _parser() -> Parser:
     it = Parser(
         prog="relay-sidecar node",
+        example="relay-sidecar node status",
+        manual="nodes.md",
         description="The relay as part of a node: kubelet and what else runs here go on through "
         "it while the cloud is out of reach, also after a reboot.",
     )
+
+    def add(name: str, text: str, example: str = "") -> Parser:
+        parser: Parser = commands.add_parser(
+            name,
+            help=text,
+            example=f"relay-sidecar node {name} {example}".rstrip(),
+            manual="nodes.md",
+        )
+        return parser
+
     commands = it.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    _add_install(commands.add_parser("install", help="kubelet speaks to the relay from then on"))
-    uninstall = commands.add_parser("uninstall", help="everything as it was, also without a cloud")
+    _add_install(add("install", "kubelet speaks to the relay from then on", "--dry-run"))
+    uninstall = add("uninstall", "everything as it was, also without a cloud", "--dry-run")
     _add_data_dir(uninstall)
     uninstall.add_argument("--force", action="store_true", help="also what was changed by hand")
     uninstall.add_argument("--now", action="store_true", help="restart kubelet, stop the relay")
     uninstall.add_argument("--dry-run", action="store_true", help="say what would be done")
     uninstall.set_defaults(work=_uninstall)
-    prepare = commands.add_parser("prepare", help="before the relay starts: its certificate, ...")
+    prepare = add(
+        "prepare",
+        "before the relay starts: its certificate, ...",
+        "--data-dir /var/lib/relay-sidecar",
+    )
     _add_data_dir(prepare)
     prepare.add_argument("--pod-listen", type=checked(address), metavar="HOST:PORT")
     prepare.set_defaults(work=_prepare)
-    save = commands.add_parser("snapshot", help="saves what a reboot must find")
+    save = add("snapshot", "saves what a reboot must find", "--data-dir /var/lib/relay-sidecar")
     _add_data_dir(save)
     save.set_defaults(work=_snapshot)
-    collect = commands.add_parser("ipam-gc", help="ends the reserved addresses of deleted pods")
+    collect = add("ipam-gc", "ends the reserved addresses of deleted pods", "--max-age 1h")
     _add_data_dir(collect)
     _add_kubeconfig(collect)
     collect.add_argument(
         "--max-age", default="0s", metavar="DURATION", help="without a sandbox; 0s: no limit"
     )
     collect.set_defaults(work=_ipam_gc)
-    status = commands.add_parser("status", help="is it installed, does it serve, and if not, why")
+    status = add("status", "is it installed, does it serve, and if not, why", "")
     _add_places(status)
     status.set_defaults(work=_status)
-    doctor = commands.add_parser("doctor", help="what would fail at a reboot now, while cut")
+    doctor = add("doctor", "what would fail at a reboot now, while cut", "--output json")
     _add_places(doctor)
     doctor.add_argument(
         "--cni-conf-dir",

@@ -41,6 +41,8 @@ def _print(arguments: list[str], environ: Mapping[str, str]) -> None:
 def _parser() -> argparse.ArgumentParser:
     it = Parser(
         prog=PROG,
+        example="relay-sidecar rbac --service-account shop --namespace shop --preload configmaps",
+        manual="relay.md",
         description="Prints the Roles that a relay needs for what it keeps and their bindings, to "
         "`kubectl apply`.",
         epilog="Without a namespace in its query a resource is read in all namespaces, for which a "

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from edge_sidecars.runtime.version import VERSION
 from tests.integration.elector.api_servers import ON_BOTH
 from tools.harness.controlplane.access.service_account import ServiceAccountDirectory
 from tools.harness.pods.elector import ELECTOR_RULES, ElectorPod
@@ -178,6 +179,7 @@ def test_metrics_and_a_span_for_each_term_are_exported_when_an_endpoint_is_set(
         assert pod.wait() == 0
         assert collector.spans() == ["leadership term"]
         assert collector.metric("leader_election_master_status") == 0.0
+        assert collector.resource()["service.version"] == VERSION
 
 
 def test_without_the_packages_for_a_collector_that_is_told_and_all_else_works(

@@ -282,9 +282,7 @@ def sharing(
             )
             if lying is not None and name == leaders[0]:
                 node.member.terminate()
-                others = ("--relay-status=", "--relay-pool=")
-                node.member.flags = [
-                    *(it for it in node.member.flags if not it.startswith(others)),
+                node.member.flags += [
                     f"--relay-status=http://{LOOPBACK}:{lying.status_port}",
                     f"--relay-pool={LOOPBACK}:{lying.pool_port}",
                 ]

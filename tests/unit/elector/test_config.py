@@ -260,6 +260,43 @@ def test_contribs_flags_beat_our_variables_as_every_flag_does() -> None:
     assert config.timing.lease_duration == 10
 
 
+# ── outside of a pod ──
+
+
+def _on_a_laptop(home: Path, *flags: str, **environ: str) -> Config:
+    told = {"HOME": str(home), **environ}
+    return load(["--lease=l", "--namespace=n", *flags], told, hostname="laptop")
+
+
+def test_outside_of_a_pod_a_kubeconfig_is_found_as_kubectl_finds_it(tmp_path: Path) -> None:
+    usual = tmp_path / ".kube/config"
+    usual.parent.mkdir()
+    usual.touch()
+    found = _on_a_laptop(tmp_path)
+    assert (found.kubeconfig, found.kubeconfig_from) == (usual, "~/.kube/config")
+    found = _on_a_laptop(tmp_path, KUBECONFIG="/k:/l")
+    assert (found.kubeconfig, found.kubeconfig_from) == (Path("/k:/l"), "$KUBECONFIG")
+    assert _on_a_laptop(tmp_path, "--context=c").context == "c"
+    found = _on_a_laptop(tmp_path, "--kubeconfig=/own", KUBECONFIG="/k")
+    assert (found.kubeconfig, found.kubeconfig_from) == (Path("/own"), "--kubeconfig")
+
+
+@pytest.mark.parametrize("flags", [["--server=http://127.0.0.1:1"], ["--use-cluster-credentials"]])
+def test_who_names_a_server_or_the_pods_account_gets_no_other(
+    flags: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / ".kube").mkdir()
+    (tmp_path / ".kube/config").touch()
+    pod = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+    assert _on_a_laptop(tmp_path, *flags, **pod).kubeconfig is None
+    assert _on_a_laptop(tmp_path, **pod, KUBECONFIG="/k").kubeconfig is None
+
+
+def test_outside_of_a_pod_without_a_kubeconfig_there_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"neither \$KUBECONFIG nor ~/.kube/config; name a --kubec"):
+        _on_a_laptop(tmp_path)
+
+
 # ── bad input ──
 
 BAD = [

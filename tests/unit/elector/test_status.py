@@ -20,6 +20,7 @@ UNKNOWN = ElectionView(
     is_lapsed=False,
     holder="",
     is_missing=False,
+    was_missing=False,
     valid_until=None,
     started_at=None,
     fencing_token=None,
@@ -101,6 +102,11 @@ def test_the_document_is_one_line_of_json(view: ElectionView) -> None:
         (
             replace(FREE, is_missing=True, free_at=104.0),
             "the Lease does not exist; free in 4.0s unless renewed",
+        ),
+        (
+            replace(FREE, was_missing=True, free_at=104.0),
+            "the Lease did not exist, and a leader that is cut off may still act; free in 4.0s "
+            "unless renewed",
         ),
         (
             replace(HELD, holder="me_1", is_lapsed=True),

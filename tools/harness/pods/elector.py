@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from tools.harness.controlplane.clients.answer import ANSWER_TIMEOUT, Answer, ask
 from tools.harness.controlplane.guardian import Guardian
+from tools.harness.pods.arguments import latest_of_each
 
 # A start on a busy machine; a quiet one needs half a second.
 START_TIMEOUT = 30.0
@@ -85,7 +86,8 @@ class ElectorPod:
         with self._log.open("ab") as log:
             # prlimit becomes the process: limits that the test set for itself would stop the test.
             limit = [] if self.descriptors is None else ["prlimit", f"--nofile={self.descriptors}"]
-            command = [self.interpreter, "-m", "elector_sidecar", *arguments, *listen, *self.flags]
+            command = [self.interpreter, "-m", "elector_sidecar"]
+            command += latest_of_each([*arguments, *listen, *self.flags])
             self._process = subprocess.Popen(
                 [*limit, *command],
                 stderr=log,

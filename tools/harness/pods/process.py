@@ -20,6 +20,7 @@ from typing import Self
 
 from tools.harness.controlplane.guardian import Guardian
 from tools.harness.controlplane.reservation import Reservation
+from tools.harness.pods.arguments import REPEATED, latest_of_each
 
 # Seconds for a start on a busy machine; a quiet one needs half a second.
 START_TIMEOUT = 30.0
@@ -127,10 +128,12 @@ class Process(ABC):
 
     def _launch(self, program: str, *arguments: str) -> None:
         # Appended to: the log spans restarts.
+        repeated = REPEATED | ({"--namespace"} if program == "sedna-gm" else set())
+        words = latest_of_each(arguments, repeated=repeated)
         self._log_start = self._log.stat().st_size
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*self.prefix, str(installed(program)), *arguments],
+                [*self.prefix, str(installed(program)), *words],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

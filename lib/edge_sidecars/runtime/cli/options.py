@@ -249,9 +249,13 @@ def choice(*choices: str, true: str = "") -> Parse:
     return parse
 
 
-def command_line(config: type, *, prog: str, description: str, epilog: str) -> Parser:
+def command_line(
+    config: type, *, prog: str, description: str, epilog: str, example: str, manual: str
+) -> Parser:
     """The flags of a `Config`, in the order and the groups of its fields."""
-    parser = Parser(prog=prog, description=description, epilog=epilog)
+    parser = Parser(
+        prog=prog, description=description, epilog=epilog, example=example, manual=manual
+    )
     parser.add_argument("--version", action="version", version=f"{prog} {VERSION}")
     group: argparse._ActionsContainer = parser
     for _, each in declared(config):

@@ -12,6 +12,8 @@ from typing import Any, NoReturn, TypeVar
 from edge_sidecars.runtime.cli.values import BadInput
 
 T = TypeVar("T")
+# Where the pages of docs/ are.
+MANUALS = "https://github.com/edge-sidecars/edge-sidecars/blob/main/docs"
 _NEGATIVE = re.compile(r"-\.?[0-9]")
 
 
@@ -19,10 +21,12 @@ class Parser(argparse.ArgumentParser):
     """Raises `BadInput` from `parse_args`; an unknown flag or sub-command names the nearest known
     one. No flag may be abbreviated: a later release could add another one of that beginning. A flag
     that has one value is given once, and no value is empty: it would be that of a variable which
-    is not set."""
+    is not set. `example`: a command line that is good; `manual`: a page of docs/."""
 
-    def __init__(self, **arguments: Any) -> None:
+    def __init__(self, *, example: str = "", manual: str = "", **arguments: Any) -> None:
         super().__init__(**{"allow_abbrev": False, **arguments})
+        self.example = example
+        self.manual = manual
         # By destination: the value of each flag that was seen.
         self._given: dict[str, object] = {}
         for name, action in _ACTIONS.items():
@@ -32,6 +36,11 @@ class Parser(argparse.ArgumentParser):
         self._given.clear()
         words = sys.argv[1:] if args is None else args
         return super().parse_known_args([*self._joined(words)], namespace)
+
+    def format_help(self) -> str:
+        example = f"\nExample:\n  {self.example}\n" if self.example else ""
+        manual = f"\nManual: {MANUALS}/{self.manual}\n" if self.manual else ""
+        return super().format_help() + example + manual
 
     def takes(self, action: argparse.Action, option: str | None, value: object) -> None:
         """Raises `BadInput` for an empty value of `option`, or a second one."""

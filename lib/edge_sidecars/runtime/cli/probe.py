@@ -15,6 +15,9 @@ _USAGE = """usage: {program} livez [--url URL] [--timeout {timeout}]
 
 Exit status 0 only if the {program} at URL (default {url}) answers that it
 lives; 1 if not or in doubt; 2 for bad use.
+
+Example:
+  {program} livez --timeout 1s
 """
 
 

@@ -39,7 +39,7 @@ def start(
 
     `app` and the values of `commands` are modules with a `main(arguments, environ)`; `extra` has to
     be installed for them. `listen`: where the program answers /livez; the first of `variables` that
-    is set says it instead; beside `host` it is the port.
+    is set says it instead; beside `host` it is the port. Each program has `completion` too.
     """
     arguments = sys.argv[1:]
     if arguments[:1] == ["--version"]:
@@ -49,6 +49,10 @@ def start(
     command = ""
     if arguments and not arguments[0].startswith("-"):
         command = arguments.pop(0)
+        if command == "completion":
+            from edge_sidecars.runtime.cli.completion import completion
+
+            sys.exit(completion(arguments, program=program, commands=known))
         if command not in known:
             sys.exit(_unknown_command(command, known, program=program))
     if command == "livez":
@@ -78,7 +82,7 @@ def _unknown_command(command: str, known: Sequence[str], *, program: str) -> int
 
     sys.stderr.write(
         f"{program}: {command!r:.80} is no sub-command{did_you_mean(command, known)}: "
-        f"{', '.join(known)}; `{program} --help` lists the flags\n"
+        f"{', '.join((*known, 'completion'))}; `{program} --help` lists the flags\n"
     )
     return BAD_INPUT
 

@@ -76,6 +76,7 @@ class StatusCommand:
     url_of: str
     listen: Callable[[Mapping[str, str]], Address]
     table: Callable[[Told], str]
+    manual: str
     name: str = "status"
 
     def run(self, arguments: list[str], environ: Mapping[str, str]) -> int:
@@ -96,7 +97,8 @@ class StatusCommand:
 
     def _parser(self, environ: Mapping[str, str]) -> argparse.ArgumentParser:
         default = f"http://{self.listen(environ).dialled}"
-        it = Parser(prog=f"{self.program} {self.name}")
+        prog = f"{self.program} {self.name}"
+        it = Parser(prog=prog, example=f"{prog} --output json", manual=self.manual)
         it.add_argument(
             "--url", metavar="URL", default=default, help=f"of {self.url_of}; default {default}"
         )

@@ -90,6 +90,14 @@ def test_without_any_word_of_the_main_a_terminated_leader_lets_the_lease_expire(
     assert not lifecycle.outcome.was_released
 
 
+def test_a_terminated_leader_of_whom_nobody_ever_heard_releases() -> None:
+    lifecycle = leading(BARE)
+    lifecycle.terminate(1, replace(LEADER, is_unasked=True))
+    assert lifecycle.plan(1, LEADER).intent is Intent.RELEASE
+    assert lifecycle.plan(1.1, RELEASED).is_over
+    assert lifecycle.outcome.was_released
+
+
 def test_a_terminated_leader_renews_while_its_main_drains_and_then_releases() -> None:
     lifecycle = leading(DRAINED)
     lifecycle.terminate(1, LEADER)

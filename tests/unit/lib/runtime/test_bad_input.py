@@ -32,6 +32,7 @@ import relay_sidecar.commands.status
 from edge_sidecars.runtime.cli.options import declared, flag
 from edge_sidecars.runtime.cli.probe import livez
 from elector_sidecar.config.config import Config as ElectorConfig
+from elector_sidecar.config.config import load as load_elector
 from gm.config.config import Config as GmConfig
 from lc.config.config import Config as LcConfig
 from pool_sidecar.config.controller_config import ControllerConfig
@@ -121,10 +122,13 @@ def _refusal(
     arguments: list[str],
     capsys: pytest.CaptureFixture[str],
     environ: Mapping[str, str] | None = None,
+    *,
+    alone: bool = False,
 ) -> str:
+    """`alone`: without the arguments that are good."""
     main, good = MAINS[program]
     given = {word.partition("=")[0] for word in arguments}
-    rest = [word for word in good if word.partition("=")[0] not in given]
+    rest = [] if alone else [word for word in good if word.partition("=")[0] not in given]
     with _patience():
         try:
             status = main([*rest, *arguments], environ or {})
@@ -205,3 +209,235 @@ def test_a_value_that_a_flag_does_not_take_is_named_with_the_remedy(
 
 def test_there_are_hundreds_of_them() -> None:
     assert len([*_generated()]) >= 500
+
+
+# ── each sub-command, and what only several flags, a file or a variable make wrong ──
+
+CA, KEY_FILE = "--certificate-authority", "--keep-secrets"
+CALLER = ["--access=caller"]
+NODE_TLS = ["--server=https://127.0.0.1:1", "--client-certificate=/nowhere/c.pem"]
+TLS = ["--tls-cert=/nowhere/c", "--tls-key=/nowhere/k"]
+RBAC = ["--lease=l", "--service-account=a"]
+RELAY_RBAC = ["--service-account=a", "--namespace=n"]
+TWICE = ("--log-level=debug", "--log-level=info")
+# Program, arguments, and parts of the line: the value and the remedy.
+BY_HAND: list[tuple[str, list[str], tuple[str, ...]]] = [
+    # Given twice.
+    *((it, [*TWICE], ("'debug' and 'info'", "drop one")) for it in CONFIGS),
+    ("elector", ["--lease=a", "--lease=b"], ("--lease is given twice, 'a' and 'b'", "drop one")),
+    ("elector", ["-ttl=5s", "--ttl", "6s"], ("--ttl is given twice, '5s' and '6s'", "drop one")),
+    ("elector", ["--release-on-term"] * 2, ("--release-on-term is given twice", "drop one")),
+    ("elector check", ["--url=http://a:1", "--url=http://b:1"], ("'http://a:1'", "drop one")),
+    ("elector check", ["--min-age=1s", "--min-age", "2s"], ("'1s' and '2s'", "drop one")),
+    ("elector rbac", [*RBAC, "--lease=m"], ("'l' and 'm'", "drop one")),
+    ("elector rbac", [*RBAC, "--shards=3", "--shards=4"], ("'3' and '4'", "drop one")),
+    ("elector shards", ["-o", "json", "--output=table"], ("'json' and 'table'", "drop one")),
+    ("elector status", ["--lease=l", "--lease=m"], ("'l' and 'm'", "drop one")),
+    ("relay kubeconfig", ["--url=http://a", "--url=http://b"], ("'http://a'", "drop one")),
+    ("relay in-cluster", ["--output=/a", "--output=/b"], ("'/a' and '/b'", "drop one")),
+    ("relay in-cluster", ["--once", "--once"], ("--once is given twice", "drop one")),
+    ("relay node", ["install", "--now", "--now"], ("--now is given twice", "drop one")),
+    ("relay node", ["uninstall", "--data-dir=/a", "--data-dir=/b"], ("--data-dir", "drop one")),
+    ("relay rbac", [*RELAY_RBAC, "--namespace=m"], ("'n' and 'm'", "drop one")),
+    *(
+        (it, ["--url=http://a:1", "--url=http://b:1"], ("'http://a:1'", "drop one"))
+        for it in ("relay status", "pool status", "gm status", "lc status", "livez")
+    ),
+    # Not known.
+    *((it, ["--lisen=x"], ("--lisen", "did you mean --listen?")) for it in CONFIGS if it != "lc"),
+    ("lc", ["--mod=relay"], ("--mod", "did you mean --mode?")),
+    *((it, ["more"], ("more", "--help")) for it in MAINS if it not in ("livez", "elector check")),
+    ("elector check", ["more"], ("more", "it takes --url")),
+    ("livez", ["more"], ("more", "it takes --url")),
+    ("relay node", ["instal"], ("instal", "did you mean install?")),
+    # Without a value.
+    ("elector", ["--lease"], ("--lease lacks its value", "write --lease NAME")),
+    ("elector", ["-ttl"], ("-ttl", "write ")),
+    ("elector check", ["--url"], ("--url lacks its value", "it takes")),
+    ("livez", ["--timeout"], ("--timeout lacks its value", "it takes")),
+    ("relay rbac", ["--preload"], ("--preload lacks its value", "write --preload RESOURCE")),
+    ("relay node", ["install", "--listen"], ("--listen lacks", "write --listen HOST:PORT")),
+    # Values of sub-commands.
+    ("elector check", ["--timeout=soon"], ("'soon'", "like 2s")),
+    ("elector check", ["--timeout=0"], ("'0'", "more than 0")),
+    ("elector check", ["--url=localhost"], ("'localhost'", "like http://127.0.0.1:4040")),
+    ("elector check", ["--min-age="], ("--min-age ''", "write it like")),
+    ("elector check", ["--min-remaining=-1s"], ("'-1s'", "write it like")),
+    ("livez", ["--timeout=-1"], ("'-1'", "like 2s")),
+    ("livez", ["--url=https://h"], ("'https://h'", "like http://127.0.0.1")),
+    ("elector rbac", [], ("--lease is missing", "name the Lease")),
+    ("elector rbac", ["--lease=l"], ("--service-account is missing", "name ")),
+    ("elector rbac", [*RBAC, "--shards=many"], ("'many'", "write one from 2 to 256")),
+    ("elector rbac", [*RBAC, "--shards=1"], ("'1'", "drop the flag")),
+    ("elector rbac", [*RBAC, "--leader-label=x"], ("'x'", "write it like role=leader")),
+    ("elector rbac", [*RBAC, "--namespace=A"], ("'A'", "lower-case")),
+    ("elector rbac", ["--lease=a b", "--service-account=a"], ("'a b'", "lower-case")),
+    ("elector status", ["--lease=A"], ("'A'", "lower-case")),
+    ("elector status", ["--namespace=n"], ("--namespace n", "needs --lease")),
+    ("elector status", ["--context=c"], ("--context c", "needs --lease")),
+    ("elector status", ["--url=http://a:1", "--lease=l"], ("--url http://a:1", "drop one")),
+    ("elector status", ["--lease=l", "--server=127.0.0.1:6443"], ("write https://127.0.0.1:6443",)),
+    ("elector status", ["--lease=l", "--namespace=A"], ("'A'", "lower-case")),
+    ("elector status", ["--lease=l", "--kubeconfig=/nowhere"], ("/nowhere", "checks it")),
+    ("elector status", ["--lease=l", "--kubeconfig=/"], ("/", "checks it")),
+    *(
+        (it, ["--output=xml"], ("'xml'", "choose from"))
+        for it in ("elector status", "elector shards", "relay status", "gm status", "lc status")
+    ),
+    *(
+        (it, [f"--url={url}"], (url, "like http://"))
+        for it in ("elector status", "elector shards", "relay status", "pool status", "lc status")
+        for url in ("ftp://h", "https://h", "http://a b")
+    ),
+    ("relay kubeconfig", ["--listen=junk"], ("'junk'", "write it like")),
+    ("relay kubeconfig", ["--access=all"], ("'all'", "choose one of")),
+    ("relay kubeconfig", ["--url=h:1"], ("'h:1'", "write http://h:1")),
+    ("relay kubeconfig", ["--url=https://h"], ("https://h is not http", "--tls-cert-file")),
+    ("relay kubeconfig", ["--tls-cert-file=/nowhere"], ("/nowhere", "name a PEM")),
+    ("relay kubeconfig", ["--tls-cert-file=/"], ("/: ", "name a PEM")),
+    ("relay kubeconfig", ["--output=/nowhere/k"], ("/nowhere/k", "name a file")),
+    ("relay in-cluster", [], ("--output is missing", "name the directory")),
+    ("relay in-cluster", ["--output=/etc/hostname"], ("/etc/hostname", "name one")),
+    ("relay in-cluster", ["--output=/x", "--log-format=xml"], ("'xml'", "choose one of")),
+    ("relay in-cluster", ["--output=/x", "--serving=/s", f"{CA}=/c"], ("/s", "drop one")),
+    ("relay rbac", [], ("--service-account is missing", "name ")),
+    ("relay rbac", ["--service-account=a"], ("--namespace is missing", "name that")),
+    ("relay rbac", RELAY_RBAC, ("--preload is missing", "name what")),
+    ("relay rbac", [*RELAY_RBAC, "--preload="], ("--preload ''", "drop the flag")),
+    ("relay rbac", [*RELAY_RBAC, "--preload=Pods"], ("'Pods'", "write it like")),
+    ("relay node", [], ("COMMAND", "--help")),
+    ("relay node", ["install", "--patience=-1s"], ("'-1s'", "write it like")),
+    ("relay node", ["install", "--listen=junk"], ("'junk'", "write it like")),
+    ("relay node", ["install", "--kubelet-kubeconfig=k"], ("'k' is relative", "name it from /")),
+    ("relay node", ["prepare", "--pod-listen=junk"], ("'junk'", "write it like")),
+    ("relay node", ["ipam-gc", "--max-age=old"], ("--max-age 'old'", "write it like")),
+    ("relay node", ["status", "--url=h:1"], ("'h:1'", "write http://h:1")),
+    ("relay node", ["doctor", "--output=xml"], ("'xml'", "choose from")),
+    ("relay node", ["doctor", "--data-dir=x"], ("'x' is relative", "name it from /")),
+    # Listeners in each other's way.
+    ("elector", ["--listen=:80", "--probe-listen=[::1]:80"], ("taken by --listen", "another")),
+    ("elector", ["--listen=unix:/a", "--http=unix:/a"], ("taken by --listen", "another")),
+    ("relay", ["--listen=[::1]:80", "--status-listen=:80"], ("taken by --listen", "another")),
+    ("gm", ["--listen=0.0.0.0:80", "--sedna-listen=h:80"], ("taken by", "another")),
+    ("pool", ["--listen=[::1]:80", "--proxy-listen=localhost:80"], ("taken by", "another")),
+    ("pool", ["--lan-port=80", "--listen=127.0.0.1:80"], ("127.0.0.1:80", "another")),
+    ("lc", ["--bind-port=80", "--node-listen=:80", "--token-file=/t"], ("taken by", "another")),
+    # Flags that mean nothing without, or beside, another one.
+    ("elector", ["--drain-timeout=1s"], ("--drain-timeout 1s", "needs --drain-url")),
+    ("elector", ["--health-grace=1s"], ("--health-grace 1s", "needs --health-url")),
+    ("elector", ["--shard-settle=1s"], ("--shard-settle 1s", "needs --shards")),
+    ("elector", ["--context=c"], ("--context c", "needs --kubeconfig")),
+    ("elector", ["--socket-mode=0600"], ("--socket-mode 0600", "needs --listen unix:")),
+    ("elector", ["--shards=3", "--on-missing=take"], ("--on-missing take", "drop --on-missing")),
+    ("elector", ["--lease-file=/l"], ("--lease-file", "drop one")),
+    ("elector", ["--leader-label=a=b"], ("--leader-label", "set POD_NAME")),
+    ("elector", ["--lease-duration=5s", "--renew-interval=4s"], ("4s", "raise --lease-duration")),
+    ("elector", ["--lease-duration=1.5s"], ("1.5s", "use 3s")),
+    ("relay", ["--origin=local"], ("--server", "drop one")),
+    ("relay", ["--access-ttl=1m"], ("--access-ttl 1m", "needs --access caller")),
+    ("relay", [*CALLER, "--allowed-host=h"], ("--allowed-host h", "drop one")),
+    ("relay", ["--listen=0.0.0.0:80"], ("0.0.0.0:80", "use --access caller")),
+    ("relay", ["--pool=http://127.0.0.1:1"], ("--pool http://127.0.0.1:1", "name the file")),
+    ("relay", ["--tls-cert-file=/c"], ("need each other", "name both")),
+    ("relay", ["--client-certificate=/c"], ("/c", "name an https")),
+    ("relay", ["--client-key=/k"], ("--client-key", "needs --client-certificate")),
+    ("relay", [f"{KEY_FILE}=/k"], ("--keep-secrets /k", "name a directory")),
+    ("relay", ["--retain=1m"], ("--retain 60s", "--idle-timeout")),
+    ("relay", ["--max-objects=0"], ("--max-objects 0", "must be at least 1")),
+    ("relay", ["--memory-budget=1Mi"], ("1048576", "must be at least 8Mi")),
+    ("relay", ["--watch-buffer=1"], ("--watch-buffer 1", "must be at least 64Ki")),
+    ("relay", ["--probe-interval=0"], ("--probe-interval 0s", "must be at least")),
+    ("relay", ["--pool-resource=none", "--pool-resource=pods"], ("needs --pool",)),
+    ("gm", ["--max-lcs=0"], ("--max-lcs 0", "must be at least 1")),
+    ("gm", ["--concurrency=100000"], ("100000", "must be between")),
+    ("gm", ["--client-ca=/c"], ("--client-ca /c", "needs --tls-cert")),
+    ("gm", ["--tls-cert=/c"], ("need each other", "name both")),
+    ("gm", ["--namespace=kube-system"], ("kube-system", "name another")),
+    ("gm", ["--mode=relay"], ("--stream-listen", "drop one")),
+    ("lc", ["--namespace=n"], ("--namespace n", "drop one of the two")),
+    ("lc", ["--mode=relay"], ("--gm-address", "drop one of the two")),
+    ("lc", ["--node-listen=h:1"], ("h:1", "name a --token-file")),
+    ("lc", ["--token-file=/t"], ("/t", "is for --node-listen")),
+    ("lc", ["--tls-cert=/c", "--tls-key=/k"], ("--tls-cert /c", "name GM's CA")),
+    ("lc", ["--files-root=/"], ("--files-root /", "name the directories")),
+    ("lc", ["--max-transfer-size=0"], ("'0'", "write it like")),
+    ("pool", ["--lend=false", "--lend-rate=1Mi"], ("--lend-rate 1Mi", "drop one")),
+    ("pool", ["--lend-rate=1"], ("--lend-rate 1 ", "at least 4096")),
+    ("pool", ["--lend-burst=1"], ("--lend-burst 1 ", "must be at least")),
+    ("pool", ["--lend-connections=999"], ("999", "at most")),
+    ("pool", ["--lan-port=0"], ("--lan-port 0", "from 1 to 65535")),
+    # Files that are not there, or are directories.
+    *(
+        (it, [f"{name}={path}"], (f"{name} {path}", "checks it"))
+        for it, name in (
+            ("elector", "--kubeconfig"),
+            ("relay", "--kubeconfig"),
+            ("pool", "--node-kubeconfig"),
+            ("pool controller", "--kubeconfig"),
+        )
+        for path in ("/nowhere/k", "/etc")
+    ),
+    ("relay", ["--local-token-file=/nowhere/t"], ("/nowhere/t", "write the token")),
+    ("relay", ["--local-token-file=/etc"], ("/etc", "write the token")),
+    ("relay", ["--tls-cert-file=/etc", "--tls-private-key-file=/etc"], ("/etc", "name ")),
+    ("relay", NODE_TLS, ("/nowhere/c.pem", "name ")),
+    ("gm", TLS, ("/nowhere/c", "name ")),
+    ("lc", ["--data-dir=/proc/x"], ("--data-dir /proc/x", "name another")),
+    ("lc", ["--data-dir=/etc/hostname"], ("/etc/hostname", "name another")),
+    ("lc", ["--root=/nowhere"], ("--root /nowhere", "mount ")),
+]
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments", "said"),
+    BY_HAND,
+    ids=[f"{program} {' '.join(words)}" for program, words, _ in BY_HAND],
+)
+def test_what_is_wrong_together_is_named_with_the_remedy(
+    program: str, arguments: list[str], said: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = _refusal(program, arguments, capsys)
+    for part in said:
+        assert part in line
+
+
+VARIABLES: list[tuple[str, dict[str, str], tuple[str, ...]]] = [
+    (
+        "elector",
+        {"ELECTOR_LEASE": "l", "ELECTOR_RELEASE_ON_TERM": "perhaps"},
+        ("'perhaps'", "ELECTOR_RELEASE_ON_TERM"),
+    ),
+    ("elector", {"ELECTOR_LAESE": "l"}, ("ELECTOR_LAESE", "did you mean ELECTOR_LEASE?")),
+    ("relay", {"RELAY_SERVRE": NOWHERE}, ("RELAY_SERVRE", "did you mean RELAY_SERVER?")),
+    ("relay", {"RELAY_SERVER": "h:1"}, ("'h:1'", "is from RELAY_SERVER")),
+    ("pool", {"POOL_NOD": "n"}, ("POOL_NOD", "did you mean POOL_NODE?")),
+    ("pool controller", {"POOL_CONTROLLER_SERVR": "n"}, ("did you mean POOL_CONTROLLER_SERVER?",)),
+    ("gm", {"GM_MODE": "none"}, ("'none'", "is from GM_MODE")),
+    ("lc", {"LC_MODEE": "relay"}, ("LC_MODEE", "did you mean LC_MODE?")),
+    ("elector check", {"ELECTOR_LISTEN": "junk"}, ("ELECTOR_LISTEN 'junk'", "write it like")),
+    ("elector status", {"ELECTOR_LISTEN": "junk"}, ("'junk'", "is from ELECTOR_LISTEN")),
+    ("relay status", {"RELAY_STATUS_LISTEN": "junk"}, ("'junk'", "is from RELAY_STATUS_LISTEN")),
+    ("livez", {"X_LISTEN": "junk"}, ("X_LISTEN 'junk'", "write it like")),
+    ("relay rbac", {"RELAY_PRELOAD": "Pods"}, ("'Pods'", "write it like")),
+]
+
+
+@pytest.mark.parametrize(("program", "environ", "said"), VARIABLES, ids=lambda it: str(it)[:60])
+def test_what_is_wrong_in_a_variable_is_named_with_it(
+    program: str,
+    environ: dict[str, str],
+    said: tuple[str, ...],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # What is good would win over a variable.
+    good = RELAY_RBAC if program == "relay rbac" else []
+    line = _refusal(program, good, capsys, environ, alone=True)
+    for part in said:
+        assert part in line
+
+
+def test_on_and_off_are_booleans() -> None:
+    for text, value in (("on", True), ("OFF", False), ("1", True), ("no", False)):
+        environ = {"ELECTOR_RELEASE_ON_TERM": text, "POD_NAMESPACE": "n"}
+        config = load_elector([f"--server={NOWHERE}", "--lease=l"], environ, hostname="h")
+        assert config.release_on_term is value

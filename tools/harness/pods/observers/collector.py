@@ -63,6 +63,11 @@ class Collector:
                             newest = points[0].as_double
         return newest
 
+    def resource(self) -> dict[str, str]:
+        """The attributes of who sent the newest metrics."""
+        attributes = self.metrics[-1].resource_metrics[0].resource.attributes
+        return {each.key: each.value.string_value for each in attributes}
+
     def span(self, name: str) -> list[Span]:
         """All of this name."""
         return [each for each in self._spans() if each.name == name]
