@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.unit.pool.site.world import ARP, NAMES, Site
+from tests.unit.pool.whole_site.world import ARP, NAMES, Site
 
 # Seconds: before the first scene; between two; of trouble after which members report seldom; of a
 # member that stands still, less than what makes it a dead one; after the last deed.

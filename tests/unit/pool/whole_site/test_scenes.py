@@ -1,7 +1,7 @@
 """No node that lives is judged dead or left out of endpoints, and each dead one is judged in time,
 whatever befalls the site: scenes that overlap, of members, links, power and the controller.
 
-`HYPOTHESIS_PROFILE=nightly pytest -n 2 tests/unit/pool/site` plays 100,000 histories.
+`HYPOTHESIS_PROFILE=nightly pytest -n 2 tests/unit/pool/whole_site` plays 100,000 histories.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from pool_sidecar.core import peers
 from pool_sidecar.core.peers import Peers, Sign
 from tests.examples import examples
 from tests.unit.pool.controller.mutants import make
-from tests.unit.pool.site.scenes import draw, play
+from tests.unit.pool.whole_site.scenes import draw, play
 
 # Parts of all histories, which run beside each other.
 PARTS = 8
