@@ -259,15 +259,17 @@ async def _close(listeners: list[Listener]) -> None:
 
 
 def _listeners(config: Config, elector: Elector) -> list[Listener]:
-    """The first one is watched: it is the one that the main asks."""
+    """The first one is watched: it is the one that the main asks. Others promise nothing."""
     limit = _limit(config)
     most, few = limit * 3 // 4, min(limit * 3 // 4, MAX_REMOTE_WAITS)
     return _bound(
         config,
         (
             ElectorEndpoints(elector, WaitLimit(most)).handle,
-            ElectorEndpoints(elector, WaitLimit(most), strangers=WaitLimit(few)).handle_contrib,
-            ElectorEndpoints(elector, WaitLimit(few)).handle_probe,
+            ElectorEndpoints(
+                elector, WaitLimit(most), strangers=WaitLimit(few), promises=False
+            ).handle_contrib,
+            ElectorEndpoints(elector, WaitLimit(few), promises=False).handle_probe,
         ),
     )
 

@@ -64,12 +64,19 @@ class ReadyCondition:
 class ElectorEndpoints:
     """The handlers of one elector on one listener; `handle` serves the full API, `handle_probe`
     the safe part. `strangers`: for clients of other machines, where the main asks on the same
-    listener."""
+    listener. `promises`: whether a hand-over waits for the validity that these answers name: only
+    the main's listener knows that it is the main who asks (S6)."""
 
     def __init__(
-        self, elector: Elector, waiting: WaitLimit, *, strangers: WaitLimit | None = None
+        self,
+        elector: Elector,
+        waiting: WaitLimit,
+        *,
+        strangers: WaitLimit | None = None,
+        promises: bool = True,
     ) -> None:
         self._elector = elector
+        self._promises = promises
         self._waiting = waiting
         self._strangers = strangers
         self._routes: dict[str, Route] = {
@@ -85,7 +92,9 @@ class ElectorEndpoints:
             "/owns": ("GET", self._owns),
         }
         sharding = elector.sharding
-        self._sharded = None if sharding is None else ShardEndpoints(elector, sharding)
+        self._sharded = (
+            None if sharding is None else ShardEndpoints(elector, sharding, promises=promises)
+        )
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         if self._sharded is not None and released_shard(request.path) is not None:
@@ -101,6 +110,8 @@ class ElectorEndpoints:
 
         It is often open to the pod's network, from where nobody may make the leader resign.
         """
+        if request.path in READ_PATHS or released_shard(request.path) is not None:
+            return text(404, "shards are answered on --listen only")
         route = self._routes.get(request.path)
         if route is None or request.path == "/":
             name = await self._name(request)
@@ -142,8 +153,12 @@ class ElectorEndpoints:
 
     def _leader_document(self, now: float) -> bytes:
         status = self._elector.status(now)
-        self._elector.tell(status)
+        self._tell(status)
         return status.json()
+
+    def _tell(self, status: ElectorStatus) -> None:
+        if self._promises:
+            self._elector.tell(status)
 
     async def _readyz(self, request: web.BaseRequest) -> web.StreamResponse:
         condition = _ready_condition(request)
@@ -162,7 +177,7 @@ class ElectorEndpoints:
                 condition, status.remaining, status.term_seconds, status.view.fencing_token
             )
             if unmet is None and status.is_leader:
-                self._elector.tell(status)
+                self._tell(status)
                 headers = {
                     VALID_UNTIL_HEADER: f"{status.view.valid_until:.6f}",
                     FENCING_TOKEN_HEADER: str(status.view.fencing_token),

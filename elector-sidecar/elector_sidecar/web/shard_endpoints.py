@@ -1,8 +1,8 @@
 """The HTTP answers about shards (docs/shards.md).
 
 Guarantees: ownership is computed from a clock that is read after the request was parsed and after
-the last await of the handler (S1); every validity that an answer tells is remembered before the
-answer is built, and no shard becomes free before it has passed or was confirmed (S6).
+the last await of the handler (S1); every validity that an answer to the main tells is remembered
+before the answer is built, and no shard becomes free before it has passed or was confirmed (S6).
 """
 
 import json as to_json
@@ -38,13 +38,15 @@ class OwnedCondition:
 
 
 class ShardEndpoints:
-    def __init__(self, elector: Elector, sharding: Sharding) -> None:
+    def __init__(self, elector: Elector, sharding: Sharding, *, promises: bool) -> None:
+        """`promises`: as for `ElectorEndpoints`."""
         self._elector = elector
+        self._promises = promises
         self._machine = sharding.machine
 
     async def shards(self, request: web.BaseRequest, limit: WaitLimit) -> web.StreamResponse:
         told = query(request, "watch", "promise")
-        tells = truth("promise", told.get("promise", "true"))
+        tells = truth("promise", told.get("promise", "true")) and self._promises
         if truth("watch", told.get("watch", "false")) and request.method == "GET":
             with limit.place() as is_there:
                 if not is_there:
@@ -99,7 +101,7 @@ class ShardEndpoints:
         """A bare 200 tells nothing beyond its instant."""
         shard = self._machine.ownership.shards[condition.shard]
         headers = {FENCING_TOKEN_HEADER: str(shard.fencing_token)}
-        if condition.min_remaining is not None:
+        if condition.min_remaining is not None and self._promises:
             until = now + condition.min_remaining
             self._machine.tell(now, [condition.shard], until)
             headers[VALID_UNTIL_HEADER] = f"{until:.6f}"

@@ -6,8 +6,9 @@ others take what an older term owned as soon as they read a newer one.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from elector_sidecar.core.election import Election
 from elector_sidecar.core.handover import Intent
@@ -128,8 +129,8 @@ class Membership:
         """Completes the body of a write of the own Lease."""
         metadata = write.body["metadata"]
         metadata["labels"] = {**(metadata.get("labels") or {}), ELECTION_LABEL: self._member.table}
-        if self._member.pod is not None and not metadata.get("ownerReferences"):
-            metadata["ownerReferences"] = [dict(self._member.pod)]
+        if self._member.pod is not None:
+            metadata["ownerReferences"] = self._owners(metadata.get("ownerReferences") or [])
         annotations = metadata.setdefault("annotations", {})
         annotations.pop(MEMBER_ANNOTATION, None)
         base = write.base_version
@@ -143,6 +144,13 @@ class Membership:
         self._sent[write.stamp] = write.sent_at
         while len(self._sent) > REMEMBERED_WRITES:
             del self._sent[next(iter(self._sent))]
+
+    def _owners(self, stored: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Of pods only this one: one of the same name before it is gone, and its uid would make
+        the garbage collector delete a Lease that is in use."""
+        pod = dict(self._member.pod or {})
+        kept = [dict(it) for it in stored if it.get("kind") != "Pod"]
+        return [*kept, pod]
 
     def sent_at(self, renew_time: str | None) -> float | None:
         """When the write that bears this stamp was sent; None if it is none of the last ones."""

@@ -4,16 +4,19 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 
 import pytest
 
 from elector_sidecar.shards.table.ranges import shard_of
+from tools.harness.controlplane.clients.answer import ask
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.peers.candidate import ClientGoCandidate
 from tools.harness.peers.shard_observer import ShardObserver, two_owners
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import FAST, FAST_DURATION, STEADY_DURATION, Fleet, kubeconfig
 from tools.harness.pods.observers.observer import Observer, wait_for
+from tools.harness.pods.observers.polling import Polling
 from tools.harness.pods.sharded import (
     SHARDS,
     ShardedFleet,
@@ -21,7 +24,7 @@ from tools.harness.pods.sharded import (
     release,
     shards,
 )
-from tools.harness.pods.wire.http_client import Stream
+from tools.harness.pods.wire.http_client import Stream, ports
 
 # For a busy machine; far less than a lease lasts that nobody renews.
 SOON = 10.0
@@ -122,6 +125,23 @@ def test_s6_what_the_main_was_told_passes_before_a_shard_is_free(ring: ShardedFl
     waited = first.ask("/metrics")
     assert waited is not None
     assert 'elector_shards_waited_for_validity_total{name="ring"} 8' in waited.body.decode()
+
+
+def test_s6_a_stranger_on_the_probe_listener_delays_no_hand_over(ring: ShardedFleet) -> None:
+    """The main asks a bare /owns, which promises nothing beyond its instant."""
+    first = ring.spread(1, "--probe-listen", "127.0.0.1:0")[0]
+    probes = ports(first)[-1]
+    paths = ("/shards", "/owns?shard=15&min_remaining=9s", "/leader", "/readyz")
+    with Polling([(path, partial(ask, probes, path)) for path in paths], interval=0.05):
+        assert status(first, "/owns?shard=15") == 200
+        second = ring.join()
+        wait_for(lambda: bool(owned(second)), timeout=SOON, what="its share")
+        at = time.monotonic()
+        ring.wait_even([first, second], timeout=SOON)
+        assert time.monotonic() - at < SOON / 2
+    waited = first.ask("/metrics")
+    assert waited is not None
+    assert 'elector_shards_waited_for_validity_total{name="ring"} 0' in waited.body.decode()
 
 
 def test_s6_a_terminated_member_hands_over_when_its_main_confirms(ring: ShardedFleet) -> None:

@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,8 +15,10 @@ import pytest
 
 from elector_sidecar.core.handover import Intent
 from elector_sidecar.core.lease import HOLDER_ANNOTATION
+from elector_sidecar.core.lease_writes import Purpose, WriteLease
 from elector_sidecar.core.timing import Timing
 from elector_sidecar.shards.members.member_lease import MEMBER_ANNOTATION
+from elector_sidecar.shards.members.membership import Membership
 from elector_sidecar.shards.shard_election import ShardElection
 from elector_sidecar.shards.table.shard_table import ELECTION_LABEL, TABLE_ANNOTATION
 from tests.examples import PROFILE
@@ -565,6 +568,20 @@ def test_s1_no_owner_works_when_client_go_takes_what_no_member_could_renew(make:
 
 def _assert_alone(ring: Ring, peer: ClientGo) -> None:
     assert not (peer.is_leading and any(it.owned() for it in ring.living))
+
+
+def test_a_lease_that_a_pod_of_the_same_name_left_goes_with_the_new_pod(make: Make) -> None:
+    ring = Ring(make, "a")
+    ring.run(30)
+    lease = ring.members["a"].lease
+    stored = [{"kind": "Pod", "name": "a", "uid": "gone"}, {"kind": "Deployment", "uid": "kept"}]
+    body: dict[str, Any] = {"metadata": {"name": lease, "ownerReferences": stored}, "spec": {}}
+    member = ring.members["a"].election
+    own = replace(member.membership._member, pod={"kind": "Pod", "name": "a", "uid": "new"})
+    write = WriteLease(1, Purpose.ACQUIRE_OR_RENEW, body, "stamp", 0.0, 1, creates=False)
+    Membership(own, member.election).dress(write, 0.0, member.table)
+    references = body["metadata"]["ownerReferences"]
+    assert [it["uid"] for it in references] == ["kept", "new"]
 
 
 # A nightly run counts the promised 50 members too, which takes two minutes.

@@ -14,7 +14,7 @@ class Polling:
 
     def __init__(
         self,
-        asks: Iterable[tuple[str, Callable[[], None]]],
+        asks: Iterable[tuple[str, Callable[[], object]]],
         *,
         interval: float,
         is_last_seen: bool = False,
@@ -43,7 +43,7 @@ class Polling:
         for thread in self._threads:
             thread.join()
 
-    def _poll(self, ask: Callable[[], None]) -> None:
+    def _poll(self, ask: Callable[[], object]) -> None:
         while not self._stop.wait(self._interval):
             ask()
         if self._is_last_seen:
