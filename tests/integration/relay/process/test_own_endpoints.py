@@ -124,6 +124,7 @@ def test_the_status_is_a_document_of_the_moment(relay: Relay, caller: Caller) ->
         "via": None,
         "ownIsUp": False,
         "downSeconds": 3.0,
+        "wasUp": True,
         "cause": None,
         "proxy": None,
         "outages": [],

@@ -196,7 +196,7 @@ def test_the_status_command_tells_link_and_streams(relay: RelayProcess, contents
         done = run("status", *url)
         assert done.returncode == 0
         [row] = [line.split() for line in done.stdout.splitlines() if "configmaps" in line]
-        assert row[:4] == ["configmaps.v1.", contents.namespace, "-", "live"]
+        assert row[:4] == ["configmaps.v1", contents.namespace, "-", "live"]
         assert row[-1] == "1"
         told = json.loads(run("status", *url, "-o", "json").stdout)
     assert told["link"]["isUp"] is True
