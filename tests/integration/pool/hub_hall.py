@@ -282,7 +282,9 @@ def sharing(
             )
             if lying is not None and name == leaders[0]:
                 node.member.terminate()
-                node.member.flags += [
+                others = ("--relay-status=", "--relay-pool=")
+                node.member.flags = [
+                    *(it for it in node.member.flags if not it.startswith(others)),
                     f"--relay-status=http://{LOOPBACK}:{lying.status_port}",
                     f"--relay-pool={LOOPBACK}:{lying.pool_port}",
                 ]
