@@ -55,7 +55,7 @@ class Elector:
         self.config = config
         self.identity = identity
         # Whether anybody was told that this pod leads, or may be by a way that is not seen here.
-        self.was_told = _tells_by_itself(config)
+        self._was_told = _tells_by_itself(config)
         self._main = main
         self.sharding: Sharding | None = None
         self._client = LeaseClient(server, config)
@@ -118,9 +118,13 @@ class Elector:
 
     def tell(self, status: ElectorStatus) -> None:
         """A main is told this: with shards, what it is told of the lead is of shard 0 (S6)."""
-        self.was_told = self.was_told or status.is_leader
+        self.note_told(status)
         if self.sharding is not None and status.view.valid_until is not None:
             self.sharding.machine.tell(status.now, [0], status.view.valid_until)
+
+    def note_told(self, status: ElectorStatus) -> None:
+        """Somebody is told this: if it is of the lead, a main may be at work from now on."""
+        self._was_told = self._was_told or status.is_leader
 
     def membership_reason(self, now: float) -> str:
         """With shards: why this pod is no member, in words; "" if it is one."""
@@ -239,7 +243,7 @@ class Elector:
             free_since=self._election.free_since(now),
             is_unpreferred=view.preferred_holder not in (None, "", self.identity),
             terms=terms,
-            is_unasked=not self.was_told,
+            is_unasked=not self._was_told,
         )
 
     async def _sleep(self) -> None:

@@ -137,7 +137,7 @@ class ElectorEndpoints:
 
     async def _name(self, request: web.BaseRequest) -> web.StreamResponse:
         status = self._elector.status(boottime())
-        self._elector.was_told = self._elector.was_told or status.is_leader
+        self._elector.note_told(status)
         holder = status.holder
         # Contrib's bytes: json.Marshal of its only field, no newline.
         return json(b'{"name":%s}' % _go_json(pod_name(holder)))
@@ -157,6 +157,8 @@ class ElectorEndpoints:
         return status.json()
 
     def _tell(self, status: ElectorStatus) -> None:
+        # Kubelet's 200 brings a main its traffic, whatever the listener promises.
+        self._elector.note_told(status)
         if self._promises:
             self._elector.tell(status)
 

@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from tools.harness.controlplane.clients.answer import ask
 from tools.harness.pods.command import run
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import FAST, Fleet
@@ -53,14 +54,18 @@ def test_a_missing_lease_is_the_reason_as_long_as_it_is_waited_for(fleet: Fleet)
         )
 
 
-@pytest.mark.parametrize("path", ["/readyz", "/leader", "/"])
+@pytest.mark.parametrize(
+    ("path", "listener"),
+    [("/readyz", 0), ("/leader", 0), ("/", 0), ("/readyz", 1), ("/leader", 1)],
+)
 def test_once_anybody_was_told_of_the_lead_ctrl_c_lets_the_lease_expire_and_says_so(
-    path: str, fleet: Fleet
+    path: str, listener: int, fleet: Fleet
 ) -> None:
     fleet.create_empty_lease()
-    with _in_a_shell(fleet) as pod:
+    with _in_a_shell(fleet, "--probe-listen=127.0.0.1:0") as pod:
         _line(pod, "became leader")
-        answer = pod.ask(path)
+        listening = str(_line(pod, "contending")["listen"]).split(",")[listener]
+        answer = ask(int(listening.rpartition(":")[2]), path)
         assert answer is not None
         assert answer.status == 200
         identity = pod.identity
