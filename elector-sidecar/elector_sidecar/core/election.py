@@ -83,6 +83,10 @@ class Election:
         if self.holds_record:
             self._schedule.repair(now)
 
+    def end_term(self) -> None:
+        """The next write that is proven begins another one."""
+        self._leadership.end()
+
     def look_again(self, now: float) -> None:
         """The record is in doubt: read at once."""
         self._lease_watch.want_read(now)

@@ -112,6 +112,17 @@ class LeaseStream:
         self._watch_at = max(now, self._watch_pace.not_before)
         return listing
 
+    def list_again(self, at: float) -> None:
+        """What the last list showed is not believed yet."""
+        self._watch_id, self._watch_at = None, math.inf
+        self._list_at = at
+
+    def begin_anew(self, version: int) -> None:
+        """Everything as of this version has arrived; all before is of a history that is lost."""
+        self.version = version
+        self._wanted.clear()
+        self._reading.clear()
+
     def list_failed(
         self, list_id: int, now: float, *, is_refused: bool, retry_after: float | None
     ) -> None:

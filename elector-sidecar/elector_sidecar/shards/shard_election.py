@@ -19,8 +19,8 @@ from elector_sidecar.core.handover import Intent
 from elector_sidecar.core.lease import Lease, micro_time
 from elector_sidecar.core.lease_watch import ReadLease, WatchLease
 from elector_sidecar.core.lease_writes import WriteLease
-from elector_sidecar.core.timing import RETRY_DELAY
-from elector_sidecar.shards.lease_stream import LeaseStream, StreamCommand
+from elector_sidecar.core.timing import MAX_LEASE_DURATION, RETRY_DELAY
+from elector_sidecar.shards.lease_stream import LeaseStream, ListLeases, StreamCommand
 from elector_sidecar.shards.members.membership import Membership, ShardMember
 from elector_sidecar.shards.members.observed_members import Members
 from elector_sidecar.shards.ownership import Ownership
@@ -36,6 +36,8 @@ Command = ReadLease | WriteLease | StreamCommand | WriteNamed
 
 # After a conflict the newer version comes by the watch; if it does not, it is read. Seconds.
 CONFLICT_PATIENCE = 0.3
+# Between two lists that show that the API server's history was put back. Seconds.
+RESTORED_RECHECK = 1.0
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,10 @@ class ShardElection:
         # Answered by nobody: seen applied by the digest, or not at all.
         self._doubtful: list[_TableWrite] = []
         self._write_id = 0
+        # What was known when the last list was sent: by version, the newest of all and of each.
+        self._before_list: tuple[int, dict[str, int]] = (0, {})
+        # When a list first showed older versions than were known; -inf: the last one did not.
+        self._regressed_at = -math.inf
         self._due_at = now
         self._stream.want(member.table, now)
 
@@ -182,7 +188,10 @@ class ShardElection:
         self._read_silent(now)
         if now >= self._refresh_at() and not self._stream.is_asking(self._member.table):
             self._stream.want(self._member.table, now)
-        commands += self._stream.due(now)
+        asked = self._stream.due(now)
+        if any(isinstance(command, ListLeases) for command in asked):
+            self._before_list = (self._stream.version, self._newest())
+        commands += asked
         self.members.version = self._stream.version
         planned = None if self._is_writing() else self._plan.next(now, stamp=micro_time(wall))
         if planned is not None and planned.due_at <= now:
@@ -330,6 +339,8 @@ class ShardElection:
         listing = self._stream.listed(list_id, now, resource_version)
         if listing is None:
             return
+        if self._is_restored(now, leases, resource_version):
+            return
         found = {_name(lease) for lease in leases}
         for lease in leases:
             self._adopt(now, lease, is_continuous=False)
@@ -341,6 +352,49 @@ class ShardElection:
         if self._member.table in found:
             self.table.shown_at(listing.sent_at)
         self._deliver_own(now)
+
+    # ── a history that was restored ──
+
+    def _newest(self) -> dict[str, int]:
+        newest = {member.name: member.newest for member in self.members}
+        return newest | {self._member.table: self.table.newest}
+
+    def _is_restored(self, now: float, leases: Sequence[Lease], version: int) -> bool:
+        """Whether this list shows versions that are older than known ones, for the first time. A
+        second one, a second later, is believed: the API server's history was put back."""
+        known, newest = self._before_list
+        is_older = version < known or any(
+            lease.resource_version < newest.get(_name(lease), 0) for lease in leases
+        )
+        if not is_older:
+            self._regressed_at = -math.inf
+            return False
+        if self._regressed_at > -math.inf:
+            self._begin_anew(now, version)
+            return False
+        self._regressed_at = now
+        self._stream.list_again(now + RESTORED_RECHECK)
+        return True
+
+    def _begin_anew(self, now: float, version: int) -> None:
+        """As a member that has just started: what it knew is of a history that is lost. Somebody
+        whose Lease went with that may own shards for as long as its validity lasts."""
+        durations = [it.duration for it in self.members]
+        durations += [it.lease_duration for it in self.table.owners]
+        own = self._member.candidate.timing.lease_duration
+        wait = min(max([own, *durations]), MAX_LEASE_DURATION)
+        until = self._regressed_at + wait
+        self.election.end_term()
+        self._follow_term(now)
+        self.members.begin_anew()
+        self.table.begin_anew(until)
+        self._stream.begin_anew(version)
+        self._heard_at.clear()
+        self._open.clear()
+        self._doubtful.clear()
+        self._regressed_at = -math.inf
+        self.membership.silent_until = max(self.membership.silent_until, until)
+        self.election.renew_soon(now)
 
     def list_failed(
         self,
@@ -462,6 +516,11 @@ class ShardElection:
         }
 
     def _read_silent(self, now: float) -> None:
+        shown = self._newest().get(self._member.candidate.name, 0)
+        record = self.election.record
+        if record is not None and record.resource_version < shown and self._stream.is_open:
+            # The election has read an older version than the watch has shown: was it put back?
+            self._stream.distrust(now)
         for member in self.members:
             if now >= member.silence_due():
                 member.is_asked = True

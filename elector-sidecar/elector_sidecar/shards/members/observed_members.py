@@ -58,6 +58,11 @@ class ObservedMember:
         return self._observed.lease
 
     @property
+    def newest(self) -> int:
+        """The newest version that was seen."""
+        return self._newest
+
+    @property
     def is_known(self) -> bool:
         return self._observed.is_known
 
@@ -189,6 +194,12 @@ class Members:
                 renew_interval=self._renew_interval,
             )
         return self._members[name]
+
+    def begin_anew(self) -> None:
+        """The history that they are of is lost."""
+        self._members.clear()
+        self._ended.clear()
+        self.version = 0
 
     def alive(self, now: float) -> list[ObservedMember]:
         return [member for member in self._members.values() if member.is_alive(now)]

@@ -45,6 +45,7 @@ class KnownTable:
 
 class TableState:
     def __init__(self, *, me: str, name: str, own_duration: float, validity: float) -> None:
+        self._me = me
         self._name = name
         self._duration = own_duration
         self._validity = validity
@@ -56,6 +57,8 @@ class TableState:
         # A member of a later version wrote it: nothing here may touch it.
         self.newer_format = ""
         self._newest = 0
+        # Until when somebody may own shards of whom a restored history knows nothing.
+        self._blind_until = -math.inf
         self._fresh_at = -math.inf
         # The last request, by its sending, that was served before any version later than the known.
         self._shown_at = -math.inf
@@ -75,6 +78,11 @@ class TableState:
     def lease(self) -> Lease | None:
         """The stored object as it was seen last."""
         return self.observed.lease
+
+    @property
+    def newest(self) -> int:
+        """The newest version that was seen."""
+        return self._newest
 
     @property
     def version(self) -> int:
@@ -171,6 +179,15 @@ class TableState:
         if self.observed.is_known:
             self._judge(now, seen_at=0, is_continuous=False)
 
+    def begin_anew(self, blind_until: float) -> None:
+        """The history that is known is lost: the stored table is new, and nothing is taken from it
+        before `blind_until`."""
+        self.observed = ObservedLease(self._me, own_duration=self._duration, take_missing=False)
+        self.known = None
+        self._newest = 0
+        self._fresh_at = self._shown_at = self._renewed_at = -math.inf
+        self._blind_until = blind_until
+
     def shown_at(self, sent_at: float) -> None:
         """A request that was sent then showed the stored table, or something later did."""
         self._shown_at = max(self._shown_at, sent_at)
@@ -266,7 +283,7 @@ class TableState:
         )
         if have_all and self._needs_elder:
             have_all = any(note and 0 < note.begun_on < self._unconfirmed_version for note in said)
-        if have_all or now >= self.unconfirmed_since + wait:
+        if now >= self._blind_until and (have_all or now >= self.unconfirmed_since + wait):
             self.unconfirmed_since = None
             return True
         return False
@@ -275,7 +292,9 @@ class TableState:
     def confirmed_at(self) -> float:
         """When it is confirmed at the latest, for waits of the own lease duration."""
         since = self.unconfirmed_since
-        return math.inf if since is None else since + self._duration
+        if since is None:
+            return math.inf
+        return max(since + self._duration, self._blind_until)
 
     def rebuild_at(self) -> float:
         """From when on a new table may be begun where none is known."""

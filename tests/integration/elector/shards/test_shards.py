@@ -296,6 +296,23 @@ def test_s1_a_client_go_leader_and_owners_are_never_there_at_once(
         assert_never_both(observer, old, again)
 
 
+@pytest.mark.slow
+def test_s1_and_s2_members_go_by_what_etcd_was_restored_to() -> None:
+    """Its versions are given out again; a member that joined after the backup is unknown to it."""
+    with ControlPlane() as plane, ShardedFleet(plane, plane.create_namespace()) as ring:
+        ring.create_empty_lease()
+        pods = ring.spread(2, timing=FAST)
+        plane.back_up()
+        pods.append(ring.join(timing=FAST))
+        ring.wait_even(pods)
+        with ShardObserver(pods, asked=(0,)) as observer:
+            time.sleep(2 * FAST_DURATION)
+            plane.restore()
+            ring.wait_even(pods, timeout=FAST_DURATION + SOON)
+            assert observer.spans()
+        assert all(pod.is_running for pod in pods)
+
+
 def assert_never_both(observer: ShardObserver, *peers: ClientGoCandidate) -> None:
     """By all that was seen since the observer was entered."""
     spans = observer.spans()

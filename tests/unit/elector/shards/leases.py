@@ -83,6 +83,15 @@ class LeaseServer:
             change(raw)
             self._store(raw["metadata"], raw["spec"], 200)
 
+    def back_up(self) -> tuple[dict[str, Lease], int]:
+        return dict(self.leases), self._version
+
+    def restore(self, backup: tuple[dict[str, Lease], int], *, writes: int = 0) -> None:
+        """Versions are given out again; watches have to be ended. `writes`: of other objects."""
+        self.leases = dict(backup[0])
+        self._version = backup[1] + writes
+        self.changes = [it for it in self.changes if it.resource_version <= backup[1]]
+
     def delete(self, name: str) -> None:
         if name in self.leases:
             self._changed(name, None, self._next())

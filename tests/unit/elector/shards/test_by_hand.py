@@ -570,6 +570,31 @@ def _assert_alone(ring: Ring, peer: ClientGo) -> None:
     assert not (peer.is_leading and any(it.owned() for it in ring.living))
 
 
+@pytest.mark.parametrize("writes", [0, 10_000], ids=["older versions", "newer versions"])
+@pytest.mark.parametrize("age", [30.0, pytest.param(600.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("changes", ["nothing", "one joined", "one left"])
+def test_s1_and_s2_members_go_by_a_history_that_was_restored(
+    writes: int, age: float, changes: str, make: Make
+) -> None:
+    ring = Ring(make, "a", "b", "c", "d", "e")
+    ring.run(40)
+    backup = ring.server.back_up()
+    if changes == "one joined":
+        ring.start("f")
+    elif changes == "one left":
+        ring.members["a"].leave()
+    ring.run(age)
+    ring.server.restore(backup, writes=writes)
+    for member in ring.living:
+        member.end_watch()
+    ring.run(TIMING.lease_duration + 5.0)
+    assert sum(ring.shares()) == SHARDS
+    assert {it.election.reason(it.clock.now()) for it in ring.living} == {""}
+    ring.run(30)
+    staying = [len(it.owned()) for it in ring.living]
+    assert max(staying) - min(staying) <= 1
+
+
 def test_a_lease_that_a_pod_of_the_same_name_left_goes_with_the_new_pod(make: Make) -> None:
     ring = Ring(make, "a")
     ring.run(30)
