@@ -88,6 +88,10 @@ def _without_image(name: str) -> Callable[..., None]:
 def _with_images(cluster: NodeCluster, node: Node) -> None:
     for archive in node.run("ls", IMAGES).expect().split():
         node.run("ctr", "-n=k8s.io", "images", "import", "--local", f"{IMAGES}/{archive}").expect()
+    # An image that kubelet once tried to pull, it pulls also where it is there: to see whether the
+    # pod may use it (KEP-2535).
+    node.run("rm", "-rf", "/var/lib/kubelet/image_manager/pulling").expect()
+    node.run("systemctl", "restart", "kubelet").expect()
 
 
 def _ended_certificate(*, has_bootstrap: bool) -> Callable[..., None]:
