@@ -10,8 +10,8 @@ import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from tools.explore.play import as_test
-from tools.explore.search import Report, Search
-from tools.explore.suite import DEEP, SUITE, Task
+from tools.explore.search import Report
+from tools.explore.suite import DEEP, SUITE, Task, explore
 
 
 def _arguments() -> argparse.Namespace:
@@ -22,10 +22,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", default="", help="configurations whose call contains this")
     parser.add_argument("--processes", type=int, default=2)
     return parser.parse_args()
-
-
-def explore(task: Task) -> Report:
-    return Search(task.config()).run()
 
 
 def _line(task: Task, report: Report) -> str:

@@ -17,12 +17,21 @@ from tools.explore.moment import Moment
 from tools.explore.store import Answer, Change, Store
 
 WALL = 1.7e9
+# So many rounds of requests in a row, each answered at once, are a loop.
+AT_ONCE = 20
+
+
+class Broken(Exception):
+    """A promise does not hold; the text says which, of whom and when."""
 
 
 class Picks(Protocol):
     """Who decides what goes otherwise."""
 
     budget: int
+    is_order_free: bool
+
+    def order(self, names: Any) -> Any: ...
 
     def pick(self, options: Any, *, who: str, cost: int = 1) -> int: ...
 
@@ -38,6 +47,8 @@ class Pace:
     late_request: tuple[int, ...] = (1, 2, 4)
     late_answer: tuple[int, ...] = (1,)
     late_events: tuple[int, ...] = (1, 2, 5)
+    # Whether messages are lost, and watches end or fall silent.
+    is_lossy: bool = True
     drain: int = 3
     late_confirmation: int = 2
     out: int = 2
@@ -45,8 +56,8 @@ class Pace:
     def fates(self) -> tuple[tuple[str, int], ...]:
         return (
             ("arrives", 0),
-            ("is lost on its way there", 0),
-            ("is answered, which is lost", 0),
+            *([("is lost on its way there", 0)] if self.is_lossy else ()),
+            *([("is answered, which is lost", 0)] if self.is_lossy else ()),
             *((f"arrives {n} steps late", n) for n in self.late_request),
             *((f"is answered {n} steps late", n) for n in self.late_answer),
         )
@@ -81,6 +92,8 @@ class World:
     pace: Pace
     # Up to which version all watches were told.
     told: int = 0
+    # Which Lease was asked for, by whom, and whether to write it; None: nobody looks.
+    asked: list[tuple[str, str, bool]] | None = None
 
 
 class Actor:
@@ -99,8 +112,8 @@ class Actor:
         self.frozen_until = 0
         self.cut_until = 0
         self.mail: tuple[Mail, ...] = ()
-        # By id of the command: when its time is over, by the own clock.
-        self.open: dict[int, tuple[Any, Moment]] = {}
+        # By `key` of the command: when its time is over, by the own clock.
+        self.open: dict[Any, tuple[Any, Moment]] = {}
         self.inbox: tuple[tuple[Any, Answer | None], ...] = ()
         self.watch: Watch | None = None
         # Until when its main works, in true time; and by a proof that a restore has taken back.
@@ -128,6 +141,9 @@ class Actor:
         return Moment(round(time * self.rate, 9))
 
     # ── of the core, for the sub-classes ──
+
+    def key(self, command: Any) -> Any:
+        return command.id
 
     def start(self, world: World) -> None:
         raise NotImplementedError
@@ -164,6 +180,10 @@ class Actor:
         """The main looks at what the core says now."""
 
     def writes(self, command: Any) -> bool:
+        raise NotImplementedError
+
+    def asks_for(self, command: Any) -> str:
+        """The name of the Lease; "" for those of the label."""
         raise NotImplementedError
 
     def timeout(self) -> float:
@@ -243,13 +263,13 @@ class Actor:
         return True
 
     def _answered(self, world: World, command: Any, answer: Answer | None) -> None:
-        if command.id not in self.open:
+        if self.key(command) not in self.open:
             return  # its time was over
         self.touch()
         if self.is_frozen(world.step):
             self.inbox = (*self.inbox, (command, answer))
         else:
-            del self.open[command.id]
+            del self.open[self.key(command)]
             self.report(self.now(world.time), command, answer)
 
     def run(self, world: World) -> bool:
@@ -262,18 +282,21 @@ class Actor:
             return False
         now = self.now(world.time)
         acted = self._empty_inbox(now) | self._expire(now) | self._hear(world)
-        for _ in range(20):
+        sent: list[str] = []
+        for _ in range(AT_ONCE):
             if not self.is_due(world):
                 break
             self.touch()
             commands = self.advance(world)
+            sent += [command.__class__.__name__ for command in commands]
             acted = True
             if not commands:
                 break
             for command in commands:
                 self._send(world, command)
         else:
-            raise AssertionError(f"{self.identity} does not come to rest")
+            often = ", ".join(f"{sent.count(it)} {it}" for it in sorted(set(sent)))
+            raise Broken(f"{self.identity} does not come to rest: {often} at once")
         self.mind(world)
         return acted
 
@@ -281,7 +304,7 @@ class Actor:
         inbox, self.inbox = self.inbox, ()
         for command, answer in inbox:
             self.touch()
-            if self.open.pop(command.id, None):
+            if self.open.pop(self.key(command), None):
                 self.report(now, command, answer)
         return bool(inbox)
 
@@ -303,20 +326,24 @@ class Actor:
         if world.step < max(watch.held_until, self.cut_until):
             return False
         pace = world.pace
-        options = ["delivers", "is silent from now on", "is ended"]
+        options = ["delivers"]
+        options += ["is silent from now on", "is ended"] if pace.is_lossy else []
         options += [f"is {n} steps late" for n in pace.late_events]
         answer = world.picks.pick(options, who=f"{self.name}'s watch")
         now = self.now(world.time)
-        if answer == 1:
+        said = options[answer]
+        if said == "is silent from now on":
             self.watch = watch._replace(silent=True, events=())
             return False
-        if answer == 2:
+        if said == "is ended":
             self.touch()
             self.watch = None
             self.end_watch(now, watch.id)
             return True
         if answer:
-            self.watch = watch._replace(held_until=world.step + pace.late_events[answer - 3])
+            self.watch = watch._replace(
+                held_until=world.step + pace.late_events[answer - len(options)]
+            )
             return False
         self.watch = watch._replace(events=())
         self.touch()
@@ -327,22 +354,24 @@ class Actor:
     def _send(self, world: World, command: Any) -> None:
         now = self.now(world.time)
         until = Moment(now + self.timeout())
+        if world.asked is not None:
+            world.asked.append((self.asks_for(command), self.name, self.writes(command)))
         if self.opens_watch(command):
             self._open_watch(world, command, until)
             return
         if world.step < self.cut_until:
-            self.open[command.id] = (command, until)
+            self.open[self.key(command)] = (command, until)
             return
         fates = world.pace.fates()
         who = f"{self.name}'s {command.__class__.__name__}"
         fate = world.picks.pick([text for text, _ in fates], who=who)
-        self.open[command.id] = (command, until)
+        self.open[self.key(command)] = (command, until)
         text, steps = fates[fate]
-        if fate == 1:
+        if text == "is lost on its way there":
             return
         if fate == 0:
             self._answered(world, command, self.serve(world, command))
-        elif fate == 2:
+        elif text == "is answered, which is lost":
             self.serve(world, command)
         elif text.startswith("arrives"):
             mail = Mail(world.step + steps, self.generation, command, None)
@@ -354,11 +383,11 @@ class Actor:
 
     def _open_watch(self, world: World, command: Any, until: Moment) -> None:
         self.watch = None
-        is_lost = world.step < self.cut_until or world.picks.pick(
-            ["opens", "is lost on its way there"], who=f"{self.name}'s watch"
-        )
+        options = ["opens", "is lost on its way there"][: 1 + world.pace.is_lossy]
+        who = f"{self.name}'s watch"
+        is_lost = world.step < self.cut_until or world.picks.pick(options, who=who)
         if is_lost:
-            self.open[command.id] = (command, until)
+            self.open[self.key(command)] = (command, until)
             return
         now = self.now(world.time)
         if command.resource_version is None:

@@ -187,10 +187,13 @@ class Canonical:
         else:
             self.add(value)
 
-    def add_ids(self, waiting: dict[int, tuple[Any, Any]]) -> None:
+    def add_ids(self, waiting: dict[Any, tuple[Any, Any]]) -> None:
         """Requests that are waited for, by their ids, and until when."""
         self._out.append(len(waiting))
         for key, (_, until) in waiting.items():
+            if key.__class__ is tuple:
+                kind, key = key
+                self._out.append(kind)
             self._out.append(self._ids.setdefault(key, len(self._ids)))
             self.add(until)
 

@@ -6,6 +6,7 @@ other costs what the asker says, usually one fault of the budget.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import permutations
 from typing import NamedTuple
 
 
@@ -24,6 +25,17 @@ class Choices:
         self._given = given
         self.budget = budget
         self.made: list[Choice] = []
+        # Where the order was chosen, and whether another one may lead elsewhere.
+        self._order_at: int | None = None
+        self.is_order_free = True
+
+    def order(self, names: Sequence[str]) -> Sequence[int]:
+        """Who acts first: any order, at no cost; but others than the default are tried only where
+        `is_order_free` is taken back after that."""
+        orders = list(permutations(range(len(names))))
+        said = ["order: " + ", ".join(names[it] for it in order) for order in orders]
+        self._order_at = len(self.made)
+        return orders[self.pick(said, who="in the", cost=0)]
 
     def pick(self, options: Sequence[str], *, who: str, cost: int = 1) -> int:
         """The index of an option; 0 where nothing may go otherwise any more."""
@@ -44,7 +56,14 @@ class Choices:
     def others(self) -> Iterator[tuple[int, ...]]:
         """The answers to give to other runs, so that each way is run once."""
         answers = tuple(choice.answer for choice in self.made)
+        at = self._order_at
+        if at is not None and at < len(self.made) and not self.is_order_free and not answers[at]:
+            # From there on with every fault, by the runs of that order.
+            for other in range(1, self.made[at].of):
+                yield (*answers[:at], other)
         for place in range(len(self._given), len(self.made)):
+            if place == at:
+                continue
             for other in range(1, self.made[place].of):
                 yield (*answers[:place], other)
 
@@ -56,6 +75,15 @@ class Script:
         self._left = list(labels)
         self.budget = len(self._left)
         self.labels: tuple[str, ...] = tuple(labels)
+        self.is_order_free = True
+
+    def order(self, names: Sequence[str]) -> Sequence[int]:
+        for order in permutations(range(len(names))):
+            label = "in the order: " + ", ".join(names[it] for it in order)
+            if label in self._left:
+                self._left.remove(label)
+                return order
+        return range(len(names))
 
     def pick(self, options: Sequence[str], *, who: str, cost: int = 1) -> int:
         for index, option in enumerate(options):

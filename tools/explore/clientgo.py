@@ -95,6 +95,9 @@ class ClientGo(Actor):
     def writes(self, command: Any) -> bool:
         return isinstance(command, PutLease)
 
+    def asks_for(self, command: Any) -> str:
+        return self._lease_name
+
     # ── leaderelection.go ──
 
     def is_due(self, world: World) -> bool:

@@ -71,6 +71,9 @@ class Member(Actor):
     def writes(self, command: Any) -> bool:
         return isinstance(command, WriteLease)
 
+    def asks_for(self, command: Any) -> str:
+        return NAME
+
     def serve(self, world: World, command: Any) -> Answer:
         if isinstance(command, ReadLease):
             return world.store.get(NAME)

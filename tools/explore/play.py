@@ -7,9 +7,10 @@ runs that very schedule, and raises `Broken` where a promise does not hold.
 
 from collections.abc import Mapping, Sequence
 
+from tools.explore.actor import Broken
 from tools.explore.choices import Script
 from tools.explore.search import Config, Violation
-from tools.explore.state import Broken, State
+from tools.explore.state import State
 
 
 def play(config: Config, schedule: Mapping[int, Sequence[str]]) -> State:

@@ -1,19 +1,16 @@
 """One state of an exploration, and the step from it to the next ones."""
 
+import math
 from collections.abc import Sequence
-from itertools import permutations
 from typing import Any
 
-from tools.explore.actor import WALL, Pace, Picks, World
+from tools.explore.actor import WALL, Broken, Pace, Picks, World
 from tools.explore.canonical import Canonical
+from tools.explore.shard_member import said
 from tools.explore.store import Store
 
 # Sweeps over all actors in one step, until none has anything to do.
 SWEEPS = 30
-
-
-class Broken(Exception):
-    """A promise does not hold; the text says which, of whom and when."""
 
 
 class State:
@@ -28,7 +25,7 @@ class State:
         self.restores = restores
 
     def copy(self) -> "State":
-        new = State.__new__(State)
+        new = self.__class__.__new__(self.__class__)
         new.store, new.step, new.restores = self.store.copy(), self.step, self.restores
         new.actors = [actor.copy() for actor in self.actors]
         return new
@@ -44,14 +41,18 @@ class State:
             actor.strike(world)
         for actor in self.actors:
             self._after(world, actor, actor.arrive(world))
-        for actor in self._order(world):
+        order = self._order(world)
+        world.asked = []
+        for actor in order:
             self._after(world, actor, actor.run(world))
+        world.picks.is_order_free = not _collide(world.asked)
+        world.asked = None
         for _ in range(SWEEPS):
             acted = [self._after(world, actor, actor.run(world)) for actor in self.actors]
             if True not in acted:
                 break
         else:
-            raise AssertionError("the actors do not come to rest")
+            raise Broken("the actors do not come to rest")
         floors = [actor.floor() for actor in self.actors if actor.is_up]
         self.store.forget(min(floors, default=self.store.version))
         self.step += 1
@@ -72,15 +73,16 @@ class State:
                 actor.excuse()
 
     def _order(self, world: World) -> list[Any]:
-        """Who acts first, where several want to: any order, at no cost."""
+        """Who acts first, where several want to. Any order is possible; another one than the
+        default leads elsewhere only if two ask for one Lease, of whom one writes it. Requests for
+        different Leases commute: the store keeps them apart but for their versions, which no core
+        compares across Leases until a watch has brought both, and that is after this."""
         active = [it for it in self.actors if it.wants_to_act(world)]
         rest = [it for it in self.actors if it not in active]
         if len(active) < 2:
             return active + rest
-        orders = list(permutations(active))
-        names = [", ".join(actor.name for actor in order) for order in orders]
-        chosen = world.picks.pick([f"order: {it}" for it in names], who="in the", cost=0)
-        return [*orders[chosen], *rest]
+        order = world.picks.order([actor.name for actor in active])
+        return [*(active[it] for it in order), *rest]
 
     def _after(self, world: World, actor: Any, acted: bool) -> bool:
         """The others hear of what it wrote; nobody works beside it."""
@@ -112,9 +114,12 @@ class State:
 
     # ── sameness ──
 
+    def canonical(self, old: float) -> Canonical:
+        return Canonical(old=old)
+
     def digest(self, pace: Pace, *, old: float, with_past: bool) -> bytes:
         time = self.step * pace.step
-        canonical = Canonical(old=old)
+        canonical = self.canonical(old)
         canonical.at(time, WALL + time)
         canonical.add(list(self.store.leases.values()))
         canonical.add(self.store.version)
@@ -129,6 +134,14 @@ class State:
             canonical.at(actor.now(time), WALL + time)
             _add_actor(canonical, actor, self.step, time)
         return canonical.digest()
+
+
+def _collide(asked: list[tuple[str, str, bool]]) -> bool:
+    writers: dict[str, set[str]] = {}
+    for name, who, writes in asked:
+        if writes:
+            writers.setdefault(name, set()).add(who)
+    return any(writers.get(name, set()) - {who} for name, who, _ in asked)
 
 
 def _relative(value: float, now: float) -> float:
@@ -147,6 +160,12 @@ def _add_actor(canonical: Canonical, actor: Any, step: int, time: float) -> None
     if actor.kind == "member":
         add([_relative(it, step) for it in (actor.stops_at, actor.drained_at, actor.contends_at)])
         add(actor.core)
+    elif actor.kind == "shards":
+        add(actor.is_leaving)
+        add([(it, round(_relative(until, time), 6)) for it, until in sorted(actor.told.items())])
+        stops = sorted(actor.stops.items())
+        add([(key, _relative(at, step)) for key, at in stops if at > -math.inf])
+        add(actor.core)
     else:
         add((actor._observed_at, actor._is_leading, actor._record))
     canonical.add_ids(actor.open)
@@ -154,6 +173,8 @@ def _add_actor(canonical: Canonical, actor: Any, step: int, time: float) -> None
         add(mail.due - step)
         add(mail.generation == actor.generation)
         add(mail.command)
+        if actor.kind == "shards" and hasattr(mail.command, "body"):
+            add(said(mail.command.body["metadata"]))
         if mail.answer is not None:
             add((mail.answer.status, mail.answer.lease))
     for command, answer in actor.inbox:

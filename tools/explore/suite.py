@@ -1,13 +1,40 @@
 """What `make explore` explores: the longest first, so that two processes end together."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from tools.explore.search import Config
+from tools.explore.actor import Pace
+from tools.explore.search import Config, Report, Search
+from tools.explore.shards import sharded
 from tools.explore.single import single
 
-MAKERS: dict[str, Callable[..., Config]] = {"single": single}
+# Each fault in one length: longer than a lease, or than what waits for it.
+LONG = Pace(
+    step=1.0,
+    crash=(5,),
+    freeze=(5,),
+    cut=(2,),
+    late_request=(4,),
+    late_answer=(1,),
+    late_events=(5,),
+)
+NONE = replace(
+    LONG,
+    crash=(),
+    freeze=(),
+    cut=(),
+    late_request=(),
+    late_answer=(),
+    late_events=(),
+    is_lossy=False,
+)
+NAMES: dict[str, Callable[..., Config] | Pace] = {
+    "single": single,
+    "sharded": sharded,
+    "LONG": LONG,
+    "NONE": NONE,
+}
 
 
 @dataclass(frozen=True)
@@ -17,17 +44,27 @@ class Task:
     call: str
 
     def config(self) -> Config:
-        made = eval(self.call, {"__builtins__": {}}, dict[str, Any](MAKERS))
+        made = eval(self.call, {"__builtins__": {}}, dict[str, Any](NAMES))
         assert isinstance(made, Config)
         return made
 
 
+def explore(task: Task) -> Report:
+    return Search(task.config()).run()
+
+
 SUITE = [
+    Task('single(rates=(1.0, 1.0), client_go="0.37", faults=2, pace=LONG)'),
+    Task('single(rates=(1.0, 1.0), client_go="0.26", faults=2, pace=LONG)'),
     Task("single(rates=(1.0, 1.0), faults=2)"),
     Task("single(rates=(0.95, 1.0), faults=2)"),
-    Task('single(rates=(1.0, 1.0), client_go="0.37", faults=1)'),
-    Task('single(rates=(1.0, 1.0), client_go="0.26", faults=1)'),
+    Task("sharded(rates=(1.0, 1.0, 1.0), shards=3, faults=1, restores=0, pace=LONG)"),
+    Task('sharded(rates=(1.0, 1.0), shards=2, client_go="0.26", faults=1, restores=0, pace=LONG)'),
+    # The store is put back to any earlier state, and nothing else goes wrong.
+    Task("sharded(rates=(1.0, 1.0), shards=2, faults=1, leases=1.5, pace=NONE)"),
 ]
 DEEP = [
-    Task("single(rates=(1.0, 1.0), faults=3)"),
+    *SUITE,
+    Task("single(rates=(1.0, 1.0), faults=3, pace=LONG)"),
+    Task("sharded(rates=(1.0, 1.0, 1.0), shards=3, faults=2, leases=2.0, pace=LONG)"),
 ]

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from tests.unit.elector.explore import mutants
-from tools.explore.actor import Pace
+from tools.explore.actor import Broken, Pace
 from tools.explore.play import as_test, play
 from tools.explore.search import Search
 from tools.explore.single import PACE, single
-from tools.explore.state import Broken
 
 # The faults of the link that are needed to tell the mutants of P2 and P3, and no others.
 LINK = replace(PACE, crash=(), freeze=(), late_request=(), late_events=(), cut=(5,))

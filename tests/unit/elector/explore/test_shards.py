@@ -1,0 +1,57 @@
+"""All schedules of a small number of faults upon the election for shards, and mutants of its core
+that they find."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.unit.elector.explore.shard_mutants import LeavesTheTableUnrenewed
+from tests.unit.elector.shards import mutants
+from tools.explore.actor import Pace
+from tools.explore.search import Search
+from tools.explore.shards import sharded
+
+FREEZE = Pace(
+    step=1.0,
+    crash=(),
+    freeze=(5,),
+    cut=(),
+    late_request=(),
+    late_answer=(),
+    late_events=(),
+    is_lossy=False,
+)
+LOSSES = replace(FREEZE, freeze=(), is_lossy=True)
+TWO: dict[str, Any] = {"rates": (1.0, 1.0), "shards": 2, "restores": 0}
+
+
+def found(**configuration: Any) -> str:
+    """What breaks first; "" if nothing does."""
+    report = Search(sharded(**configuration)).run()
+    assert report.states > 20
+    return report.violation.what if report.violation else ""
+
+
+@pytest.mark.parametrize("version", ["0.26", "0.37"])
+def test_s1_a_candidate_of_client_go_never_leads_beside_an_owner_in_any_order(
+    version: str,
+) -> None:
+    assert not found(**TWO, client_go=version, faults=0)
+
+
+def test_s1_and_s2_hold_after_any_one_freeze_or_hand_over() -> None:
+    assert not found(**TWO, faults=1, pace=FREEZE, leases=2.0)
+
+
+@pytest.mark.parametrize(
+    ("mutant", "configuration"),
+    [
+        # Section 8, 1 of the contract: without any fault.
+        (LeavesTheTableUnrenewed, {"faults": 0, "client_go": "0.26"}),
+        (mutants.HandsOverUnconfirmed, {"faults": 1, "leases": 1.0, "pace": LOSSES}),
+    ],
+    ids=lambda it: getattr(it, "__name__", ""),
+)
+def test_mutants_of_the_core_are_found(mutant: Any, configuration: dict[str, Any]) -> None:
+    assert found(make=mutant, **TWO, **configuration).startswith("S1")
