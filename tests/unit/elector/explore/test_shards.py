@@ -11,6 +11,7 @@ from tests.unit.elector.shards import mutants
 from tools.explore.actor import Pace
 from tools.explore.search import Search
 from tools.explore.shards import sharded
+from tools.explore.suite import NONE
 
 FREEZE = Pace(
     step=1.0,
@@ -42,6 +43,11 @@ def test_s1_a_candidate_of_client_go_never_leads_beside_an_owner_in_any_order(
 
 def test_s1_and_s2_hold_after_any_one_freeze_or_hand_over() -> None:
     assert not found(**TWO, faults=1, pace=FREEZE, leases=2.0)
+
+
+def test_s2_every_shard_is_owned_after_the_store_was_put_back_to_any_earlier_state() -> None:
+    """Section 8, 2 of the contract: no member needs a restart."""
+    assert not found(**{**TWO, "restores": 1}, faults=1, leases=1.5, pace=NONE)
 
 
 @pytest.mark.parametrize(
