@@ -28,7 +28,7 @@ from elector_sidecar.leases.lease_client import (
     failure_of,
 )
 from elector_sidecar.shards.lease_stream import WatchLeases
-from elector_sidecar.shards.members.member_lease import MEMBER_ANNOTATION, is_labelled
+from elector_sidecar.shards.members.member_lease import is_foreign
 from elector_sidecar.shards.table.shard_table import ELECTION_LABEL
 from elector_sidecar.shards.table.table_writes import WriteNamed
 
@@ -64,9 +64,7 @@ class ShardClient(LeaseClient):
     def _foreign_line(self, lease: Lease | None) -> str:
         """Why it is somebody else's; "" if it is not. The label may have been taken off ours."""
         config = self._config
-        if lease is None or is_labelled(lease, config.lease):
-            return ""
-        if MEMBER_ANNOTATION in (lease.raw["metadata"].get("annotations") or {}):
+        if lease is None or not is_foreign(lease, config.lease):
             return ""
         return (
             f"the Lease {config.namespace}/{config.member_lease} exists without the label "

@@ -96,6 +96,16 @@ def is_labelled(lease: Lease, election: str) -> bool:
     return bool(labels.get(ELECTION_LABEL) == election)
 
 
+def is_foreign(lease: Lease, election: str) -> bool:
+    """Whether it is no member's of this election. The label may have been taken off ours; one of
+    another election says whose it is: `x` with pod `b-c` and `x-b` with pod `c` share a name."""
+    metadata = lease.raw["metadata"]
+    label = (metadata.get("labels") or {}).get(ELECTION_LABEL)
+    if label is None:
+        return MEMBER_ANNOTATION not in (metadata.get("annotations") or {})
+    return bool(label != election)
+
+
 # One for all: a member reads each renewal of each other.
 _text: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
 

@@ -13,8 +13,9 @@ from elector_sidecar.shards.members.member_lease import (
     decode,
     emptied,
     encode,
+    is_foreign,
 )
-from elector_sidecar.shards.table.shard_table import TableVersion
+from elector_sidecar.shards.table.shard_table import ELECTION_LABEL, TableVersion
 
 ME, NAME, STAMP = "pod-a_1", "ring-pod-a", "2026-01-01T00:00:00.000001Z"
 NOTE = MemberNote(2, 41, 64, True, False, TableVersion("u", 7, "d"), 43)
@@ -86,3 +87,20 @@ def test_an_edited_or_outdated_note_is_no_word_of_the_member() -> None:
 def test_a_note_that_somebody_signed_by_hand_is_checked_too(changes: dict[str, Any]) -> None:
     assert decode(lease(signed(**changes))) is None
     assert decode(lease(signed())) == NOTE
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations", "expected"),
+    [
+        ({ELECTION_LABEL: "x"}, {}, False),
+        ({}, {MEMBER_ANNOTATION: "{}"}, False),
+        ({}, {}, True),
+        ({ELECTION_LABEL: "x-b"}, {MEMBER_ANNOTATION: "{}"}, True),
+    ],
+)
+def test_a_lease_of_another_election_that_shares_its_name_is_foreign(
+    labels: dict[str, str], annotations: dict[str, str], expected: bool
+) -> None:
+    metadata = {"name": "x-b-c", "resourceVersion": "1", "uid": "u"}
+    raw = {"metadata": metadata | {"labels": labels, "annotations": annotations}, "spec": {}}
+    assert is_foreign(parse_lease(raw), "x") == expected
