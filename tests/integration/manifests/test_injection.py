@@ -220,12 +220,45 @@ def test_pods_without_a_token_of_their_own_are_served_as_well(site: Injected, la
     assert [it["name"] for it in mounts] == (["in-cluster"] if RELAY in labels else [])
 
 
-def test_a_kubeconfig_of_its_own_stays(site: Injected) -> None:
-    other = {**MAIN, "name": "other", "env": [{"name": "KUBECONFIG", "value": "/mine"}]}
-    pod = site.pod({RELAY: "kubeconfig"}, containers=[MAIN, other])
-    assert _environ(pod)["KUBECONFIG"] == "/var/run/relay/kubeconfig"
-    assert _mounts(pod)["/var/run/relay"] == "relay-kubeconfig"
-    assert _environ(pod, "other") == {"KUBECONFIG": "/mine"}
+def test_a_kubeconfig_of_its_own_is_replaced_whole(site: Injected) -> None:
+    """As by the component; also where it comes from elsewhere."""
+    field = {"fieldRef": {"fieldPath": "metadata.annotations['kubeconfig']"}}
+    other = {
+        **MAIN,
+        "name": "other",
+        "env": [{"name": "A", "value": "1"}, {"name": "KUBECONFIG", "value": "/mine"}],
+        "volumeMounts": [{"name": "relay-data", "mountPath": "/var/run/relay", "subPath": "x"}],
+    }
+    third = {**MAIN, "name": "third", "env": [{"name": "KUBECONFIG", "valueFrom": field}]}
+    pod = site.pod(
+        {RELAY: "kubeconfig"},
+        containers=[MAIN, other, third],
+        volumes=[{"name": "relay-data", "emptyDir": {}}],
+    )
+    expected = {"name": "KUBECONFIG", "value": "/var/run/relay/kubeconfig"}
+    for name in ("main", "other", "third"):
+        assert expected in container(pod, name)["env"]
+        mount = {"name": "relay-kubeconfig", "mountPath": "/var/run/relay", "readOnly": True}
+        assert mount in container(pod, name)["volumeMounts"]
+    assert _environ(pod, "other")["A"] == "1"
+
+
+def test_an_address_of_the_api_server_from_elsewhere_is_replaced_whole(site: Injected) -> None:
+    host = {"fieldRef": {"fieldPath": "status.hostIP"}}
+    env = [
+        {"name": "KUBERNETES_SERVICE_HOST", "valueFrom": host},
+        {"name": "URL", "value": "https://$(KUBERNETES_SERVICE_HOST)"},
+    ]
+    containers = [{**MAIN, "env": env}, {**MAIN, "name": "b", "env": env[1:]}]
+    init = [{**MAIN, "name": "migrate", "env": env}]
+    pod = site.pod({RELAY: "in-cluster"}, containers=containers, initContainers=init)
+    for name in ("main", "b", "migrate"):
+        given = container(pod, name)["env"]
+        assert {"name": "KUBERNETES_SERVICE_HOST", "value": "127.0.0.1"} in given
+        assert {"name": "KUBERNETES_SERVICE_PORT", "value": "10550"} in given
+        # kubelet puts in only what comes before.
+        order = [it["name"] for it in given]
+        assert order.index("KUBERNETES_SERVICE_HOST") < order.index("URL")
 
 
 def test_flags_come_from_the_annotation_and_defaults_from_a_configmap(site: Injected) -> None:
@@ -354,6 +387,8 @@ def test_pods_on_the_nodes_network_and_windows_are_refused(site: Injected, label
     windows = "the sidecars run on Linux only"
     node = {"kubernetes.io/os": "windows"}
     assert where.refusal(labels, nodeSelector=node).startswith(windows)
+    main = {"name": "main", "image": "example.com/shop:1"}
+    assert where.refusal(labels, containers=[main], os={"name": "windows"}).startswith(windows)
     assert names(where.pod({}, nodeSelector=node)) == []
 
 
@@ -381,6 +416,56 @@ def test_the_electors_port_for_the_main_can_be_moved(site: Injected) -> None:
     assert said.startswith("the container main declares port 4050 or 4041")
     socket = {ELECTOR_FLAGS: "--listen=unix:/run/elector/socket"}
     assert names(site.pod({ELECTOR: "shop"}, socket, containers=[main])) == ["elector"]
+
+
+@pytest.mark.parametrize("field", ["containers", "initContainers"])
+@pytest.mark.parametrize(
+    ("labels", "name"),
+    [
+        ({ELECTOR: "shop"}, "elector"),
+        *(
+            ({RELAY: mode}, name)
+            for mode in ("kubeconfig", "in-cluster")
+            for name in ("relay", "kubeconfig", "in-cluster", "in-cluster-first", "elector")
+        ),
+    ],
+)
+def test_a_program_of_the_users_with_a_name_of_ours_is_refused(
+    site: Injected, labels: Json, name: str, field: str
+) -> None:
+    """It never runs without its sidecar."""
+    given = {"containers": [MAIN], field: [{**MAIN, "name": name}]}
+    said = site.refusal(labels, **given)
+    assert said.startswith(f"the container {name} is another program")
+    assert said.endswith(f"name yours in another way, like my-{name}")
+    assert site.ask({}, **given)[0] == HTTPStatus.CREATED
+
+
+@pytest.mark.parametrize(
+    ("labels", "name"),
+    [
+        ({ELECTOR: "shop"}, "edge-sidecars-token"),
+        ({RELAY: "in-cluster"}, "edge-sidecars-token"),
+        ({RELAY: "in-cluster"}, "in-cluster"),
+        ({RELAY: "in-cluster"}, "relay-tls"),
+        ({RELAY: "kubeconfig"}, "relay-kubeconfig"),
+    ],
+)
+def test_a_volume_of_the_users_with_a_name_of_ours_is_refused(
+    site: Injected, labels: Json, name: str
+) -> None:
+    said = site.refusal(labels, volumes=[{"name": name, "configMap": {"name": "x"}}])
+    assert said.startswith(f"the volume {name} is not as the label would make it: name yours")
+
+
+def test_an_elector_that_is_there_for_another_lease_is_refused(site: Injected) -> None:
+    image = "registry.example/elector-sidecar:1"
+    there = {**MAIN, "name": "elector", "image": image, "restartPolicy": "Always"}
+    env = [{"name": "ELECTOR_LEASE", "value": "orders"}]
+    said = site.refusal({ELECTOR: "shop"}, initContainers=[{**there, "env": env}])
+    assert said.startswith('the pod has an elector already, for another Lease than "shop"')
+    assert names(site.pod({ELECTOR: "orders"}, initContainers=[{**there, "env": env}]))
+    assert names(site.pod({ELECTOR: "shop"}, initContainers=[{**there, "args": ["--lease=shop"]}]))
 
 
 def test_a_relay_of_another_kind_is_refused(site: Injected) -> None:
