@@ -6,6 +6,7 @@ import grimp
 import pytest
 
 from tests.unit.repository.checkout import document
+from tools.images.__main__ import lock
 from tools.images.assemble import COMPONENTS, LIBRARY, VARIANTS
 
 PACKAGES = [LIBRARY, *(it.package for it in COMPONENTS.values())]
@@ -39,3 +40,18 @@ def test_the_build_context_has_what_the_dockerfile_copies() -> None:
     )
     assert {it.package for it in COMPONENTS.values()} <= {it.split("/")[1] for it in copied}
     assert {f"!{it}" for it in copied} <= set(document(".dockerignore").splitlines())
+
+
+@pytest.mark.parametrize(
+    ("component", "package"),
+    [
+        ("elector", "opentelemetry-sdk"),
+        ("elector", "opentelemetry-exporter-otlp-proto-http"),
+        ("relay", "opentelemetry-sdk"),
+        ("relay", "opentelemetry-exporter-otlp-proto-http"),
+        ("relay", "pycryptodome"),
+    ],
+)
+def test_an_image_has_what_its_flags_and_variables_import(component: str, package: str) -> None:
+    """OTEL_EXPORTER_OTLP_ENDPOINT and --keep-secrets."""
+    assert f"\n{package}==" in lock(component).read_text(encoding="utf-8")
