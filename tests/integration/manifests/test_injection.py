@@ -434,7 +434,7 @@ def test_a_program_of_the_users_with_a_name_of_ours_is_refused(
     site: Injected, labels: Json, name: str, field: str
 ) -> None:
     """It never runs without its sidecar."""
-    given = {"containers": [MAIN], field: [{**MAIN, "name": name}]}
+    given: Json = {"containers": [MAIN], field: [{**MAIN, "name": name}]}
     said = site.refusal(labels, **given)
     assert said.startswith(f"the container {name} is another program")
     assert said.endswith(f"name yours in another way, like my-{name}")

@@ -32,7 +32,7 @@ KINDS = ("Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob")
 @pytest.fixture(scope="module")
 def site(own_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Injected]:
     with injected(own_plane, tmp_path_factory.mktemp("near-misses")) as it:
-        misplaced = {"kind": "Pod", "annotations": {ELECTOR: "shop"}}
+        misplaced: Json = {"kind": "Pod", "annotations": {ELECTOR: "shop"}}
         until(lambda: _warnings(it, **misplaced), what="the warnings are in force")
         until(lambda: _warnings(it, labels={ELECTOR: "No"}), what="those of templates too")
         yield it
@@ -66,7 +66,7 @@ def _warnings(
 ) -> list[str]:
     """Of `kubectl apply`, which takes the object in each case. `labels` and `annotations` are those
     of pods, the rest is their spec."""
-    metadata = {it: given.pop(it) for it in ("labels", "annotations") if it in given}
+    metadata: Json = {it: given.pop(it) for it in ("labels", "annotations") if it in given}
     return _applied(site, _object(kind, own or {}, metadata, {"containers": [MAIN], **given}))
 
 
@@ -205,8 +205,8 @@ def test_what_pods_are_refused_for_is_warned_of_at_the_template(site: Injected) 
     said = _warnings(site, labels=labels, hostNetwork=True)
     assert len([it for it in said if "hostNetwork: every pod" in it]) == 2
     other = [{**MAIN, "name": "elector"}]
-    said = _warning(site, labels={ELECTOR: "shop"}, containers=other)
-    assert "the container elector is another program" in said
+    line = _warning(site, labels={ELECTOR: "shop"}, containers=other)
+    assert "the container elector is another program" in line
 
 
 def test_what_manifests_have_is_not_warned_of(site: Injected) -> None:
