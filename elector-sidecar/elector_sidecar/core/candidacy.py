@@ -197,6 +197,8 @@ class Candidacy:
         """Takes a newer version in; `proof`: the write that made it, if one of ours did."""
         before, was_mine = self.observed.lease, self.holds_record
         overwritten = self.observed.last_holder if self.observed.holder else None
+        if lease.resource_version < self.lease_watch.newest:
+            self._wait_out_lost_history(now)
         is_news = self.lease_watch.note_version(now, lease.resource_version)
         is_changed = self.observed.adopt(now, lease, is_continuous=is_continuous)
         if is_news:
@@ -215,6 +217,17 @@ class Candidacy:
         else:
             # Blanked under a valid term: this leader leads on and writes itself back.
             self.schedule.set_due(now)
+
+    def _wait_out_lost_history(self, now: float) -> None:
+        """Versions go back where the store was restored from a backup. Whoever led in the history
+        that is lost may lead on, seen from here or not, whatever the record says: even that the
+        Lease is released, or ours. A leader whose term is valid is that one."""
+        if self.leadership.is_valid(now):
+            return
+        known = self.observed.last_holder
+        duration = self._timing.lease_duration
+        wait = duration if known is None else max(duration, known.wait(duration))
+        self.observed.not_before(now + wait)
 
     def _wait_out_overwritten_holder(
         self, now: float, lease: Lease, overwritten: Holder, *, proof: WriteLease | None

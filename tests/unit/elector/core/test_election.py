@@ -359,6 +359,34 @@ def test_p5_a_renewal_without_an_answer_gets_a_second_attempt_and_no_third() -> 
     assert not any(isinstance(c, WriteLease) for c in due(election, 2 + 2 * HEDGE_DELAY))
 
 
+@pytest.mark.parametrize(
+    "restored",
+    [record(3), record(3, "", marked=None, transitions=7), ours(3, ME)],
+    ids=["never held", "released", "held by this one"],
+)
+def test_p1_whatever_a_restored_record_says_the_leader_of_the_lost_history_is_waited_out(
+    restored: Lease,
+) -> None:
+    """Seen from here or not: the last that this standby knows is version 9, held by itself once."""
+    for known in (ours(9, OTHER), ours(9, ME), record(9)):
+        election, watch = standby(known)
+        election.watch_ended(watch.id, 20, is_orderly=False)
+        election.read_answered(due_read(election, 20 + STANDBY_RETRY).id, 22, restored)
+        for now in range(23, 37):
+            assert not [it for it in due(election, now) if isinstance(it, WriteLease)]
+        assert due_write(election, 37 + TAKEOVER_JITTER).base_version == 3
+
+
+def test_p7_a_leader_writes_itself_back_at_once_after_a_restore() -> None:
+    election, watch, _ = leader()
+    election.watch_ended(watch.id, 3, is_orderly=False)
+    write = due_write(election, 3)
+    election.write_conflicted(write.id, 3)
+    election.read_answered(due_read(election, 3).id, 3.1, record(1))
+    assert due_write(election, 3.1).base_version == 1
+    assert election.view(3.1).is_leader
+
+
 def test_a_missing_lease_is_created_without_a_holder_and_taken_after_one_duration() -> None:
     election, _ = standby(None)
     reservation = due_write(election, 1)
