@@ -14,13 +14,14 @@ carries the uid and resourceVersion of the record that was judged (P4); it never
 
 import math
 
+from edge_sidecars.runtime.backoff import exponential
 from elector_sidecar.core.candidacy import Candidacy, ElectionView
 from elector_sidecar.core.handover import Intent
 from elector_sidecar.core.lease import Lease
 from elector_sidecar.core.lease_watch import STANDBY_RETRY, ReadLease, WatchLease
 from elector_sidecar.core.lease_writes import Candidate, Purpose, WriteLease, delay
 from elector_sidecar.core.term import LeadershipTerm
-from elector_sidecar.core.timing import RETRY_DELAY
+from elector_sidecar.core.timing import LONGEST_RETRY, RETRY_DELAY
 
 # The shell performs each once and reports once how it ended; each event of a watch besides.
 Command = ReadLease | WriteLease | WatchLease
@@ -38,6 +39,8 @@ class Election:
         self._open_writes = self._lease_writes.open_writes
         self._last_id = 0
         self._last_contact: float | None = None
+        # In a row, of requests that nothing came of.
+        self._failures = 0
 
     # ── what the caller wants ──
 
@@ -158,7 +161,7 @@ class Election:
     def read_answered(self, read_id: int, now: float, lease: Lease | None) -> None:
         """The record, or None if it does not exist."""
         read = self._lease_watch.end_read(read_id)
-        self._last_contact = now
+        self._note_contact(now)
         if read is None:
             return
         if self._lease_watch.is_overtaken(read, lease.resource_version if lease else None):
@@ -180,15 +183,15 @@ class Election:
         """No usable answer."""
         self._lease_watch.end_read(read_id)
         # A leader needs to know soon whether it still is one; a standby is in no hurry (P8).
-        pause = RETRY_DELAY if self.holds_record else STANDBY_RETRY
-        self._lease_watch.delay_read(now + delay(retry_after, pause))
+        first = RETRY_DELAY if self.holds_record else STANDBY_RETRY
+        self._lease_watch.delay_read(now + delay(retry_after, self._retry_delay(now, first)))
 
     # ── what became of a write ──
 
     def write_answered(self, write_id: int, now: float, lease: Lease) -> None:
         """A 2xx with the record as it was stored."""
         write = self._open_writes.landed(write_id)
-        self._last_contact = now
+        self._note_contact(now)
         if write is None:
             return
         if not self._leadership.is_proven_since(write.sent_at):
@@ -209,7 +212,7 @@ class Election:
 
     def write_conflicted(self, write_id: int, now: float) -> None:
         """409, or 404: the judged record is not the stored one any more."""
-        self._last_contact = now
+        self._note_contact(now)
         write = self._open_writes.landed(write_id)
         if write is None or write.base_version != self._candidacy.version:
             return  # a newer version was adopted meanwhile, and judged
@@ -230,8 +233,18 @@ class Election:
         self._open_writes.lost(write_id, forget_before=now - self._timing.validity)
         self._after_failure(now, retry_after)
 
+    def _note_contact(self, now: float) -> None:
+        self._last_contact, self._failures = now, 0
+
+    def _retry_delay(self, now: float, first: float) -> float:
+        """After a failure: longer from one to the next, unless a lead or a release is at stake."""
+        failures, self._failures = self._failures, self._failures + 1
+        if self._leadership.is_valid(now) or self.intent is not Intent.CONTEND:
+            return first
+        return exponential(failures, first=first, longest=LONGEST_RETRY)
+
     def _after_failure(self, now: float, retry_after: float | None) -> None:
-        self._schedule.failed(now, retry_after)
+        self._schedule.failed(now + delay(retry_after, self._retry_delay(now, RETRY_DELAY)))
         if self.intent is Intent.RELEASE:
             # Whether it released is what kubelet waits for: looked at now, not at the next write.
             self._lease_watch.want_read(now)
@@ -270,7 +283,8 @@ class Election:
         """`is_orderly`: the server closed it after its time; else it failed or expired (410)."""
         if not self._lease_watch.is_watched_by(watch_id):
             return
-        again_at = self._lease_watch.end_watch(now, is_orderly=is_orderly)
+        pause = STANDBY_RETRY if is_orderly else self._retry_delay(now, STANDBY_RETRY)
+        again_at = self._lease_watch.end_watch(now, is_orderly=is_orderly, pause=pause)
         # A valid leader needs no read: its next renewal compares versions.
         if not is_orderly and not self._leadership.is_valid(now):
             self._lease_watch.want_read(again_at)

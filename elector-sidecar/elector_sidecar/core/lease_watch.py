@@ -142,12 +142,13 @@ class LeaseWatch:
         self._heard_at = now
         self.want_read(now)
 
-    def end_watch(self, now: float, *, is_orderly: bool) -> float:
-        """When the next one may be opened: one that ends at once is not opened again at once."""
+    def end_watch(self, now: float, *, is_orderly: bool, pause: float) -> float:
+        """When the next one may be opened: one that ends at once is not opened again for `pause`
+        seconds."""
         self._watch_id = None
         self._is_cursor_good = is_orderly
         was_short = now - self._watch_started_at < STANDBY_RETRY
-        self._watch_at = now + (STANDBY_RETRY if was_short else 0.0)
+        self._watch_at = now + (pause if was_short else 0.0)
         return self._watch_at
 
     def _last_sign(self) -> float:

@@ -270,8 +270,8 @@ class WriteSchedule:
         another writer costs no more than any failure."""
         self._not_before = max(now, self._sent_at + RETRY_DELAY)
 
-    def failed(self, now: float, retry_after: float | None) -> None:
-        self._not_before = now + delay(retry_after, RETRY_DELAY)
+    def failed(self, again_at: float) -> None:
+        self._not_before = again_at
 
     def conflicted(self, now: float, version: int) -> None:
         self._conflicts += 1

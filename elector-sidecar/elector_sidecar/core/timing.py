@@ -14,6 +14,9 @@ MARGIN = 0.25
 # Contract, section 2: after a failure another attempt follows so soon; Retry-After may make it
 # later, up to RETRY_AFTER_LIMIT, and never sooner.
 RETRY_DELAY = 0.5
+# Between two requests of one kind that failed, at most, where no lead and no release is at stake:
+# as seldom as client-go's, and soon enough to lead within two seconds of a healing.
+LONGEST_RETRY = 2.0
 RETRY_AFTER_LIMIT = 1.0
 # An attempt without an answer for so long gets a second one on another connection.
 HEDGE_DELAY = 1.0

@@ -188,7 +188,7 @@ def test_p3_no_two_writes_bear_the_same_stamp_after_a_jump_of_the_wall_clock() -
     election, _, _ = leader()
     stamps = []
     for count in range(40):
-        now = 2.0 + 4 * count
+        now = 2.0 + 6 * count
         [write] = [c for c in due(election, now, wall=WALL - 60) if isinstance(c, WriteLease)]
         stamps.append(write.stamp)
         election.write_lost(write.id, now + 3)
@@ -385,6 +385,47 @@ def test_p7_a_leader_writes_itself_back_at_once_after_a_restore() -> None:
     election.read_answered(due_read(election, 3).id, 3.1, record(1))
     assert due_write(election, 3.1).base_version == 1
     assert election.view(3.1).is_leader
+
+
+@pytest.mark.parametrize("has_led", [True, False])
+def test_p8_a_server_that_answers_nothing_but_errors_is_asked_ever_more_seldom(
+    has_led: bool,
+) -> None:
+    """Of each kind of request once in two seconds at most, once the term is over."""
+    election, watch = leader()[:2] if has_led else standby(ours(2, OTHER))
+    election.watch_ended(watch.id, 0.0, is_orderly=False)
+    asked = {ReadLease: 0, WriteLease: 0, WatchLease: 0}
+    for tenth in range(1400):
+        now = tenth / 10
+        for command in due(election, now):
+            if now >= 20:
+                asked[type(command)] += 1
+            match command:
+                case ReadLease():
+                    election.read_failed(command.id, now)
+                case WriteLease():
+                    election.write_lost(command.id, now)
+                case WatchLease():
+                    election.watch_ended(command.id, now, is_orderly=False)
+    assert all(count <= 120 / 2 + 1 for count in asked.values())
+    assert sum(asked.values()) >= 120 / 2  # it never stops trying (P5)
+
+
+def test_p5_after_errors_it_leads_within_two_seconds_of_an_answer() -> None:
+    election, _, _ = leader()
+    for tenth in range(600):
+        now = tenth / 10
+        for command in due(election, now):
+            if isinstance(command, WriteLease):
+                election.write_lost(command.id, now)
+    now, write = next(
+        (now, command)
+        for now in (60 + tenth / 10 for tenth in range(21))
+        for command in due(election, now)
+        if isinstance(command, WriteLease)
+    )
+    election.write_answered(write.id, now, stored(write, 9))
+    assert election.view(62).is_leader
 
 
 def test_a_missing_lease_is_created_without_a_holder_and_taken_after_one_duration() -> None:
