@@ -22,7 +22,7 @@ from tools.images.base import ROOT
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300, func_only=True)]
 NOBODY = 65532
 # MB over the base image.
-LARGEST = {"elector": 45, "relay": 50, "pool": 70, "gm": 110, "lc": 110}
+LARGEST = {"elector": 45, "relay": 70, "pool": 70, "gm": 110, "lc": 110}
 # With these each runs and answers, though it reaches nobody.
 FLAGS = {
     "elector": ["--lease=it", "--namespace=default", "--server=http://127.0.0.1:1"],

@@ -188,7 +188,8 @@ class LeaseClient:
                 event = parse_event(line, decode_object)
                 if isinstance(event, Bookmark):
                     continue
-                self._forbidden.pop("watch", None)
+                # As good as a read, which is not asked for then.
+                self._allowed("watch", "get")
                 on_object(event.object, event.type is EventType.DELETED)
 
     async def _call(
@@ -206,12 +207,18 @@ class LeaseClient:
             answer = await self._server.request(
                 method, path, timeout=self._timeout, body=body, pooled=pooled, params=params
             )
-            self._forbidden.pop(verb, None)
+            self._allowed(verb)
             return answer
         except (ApiError, Unreachable) as error:
             code = str(error.status) if isinstance(error, ApiError) else "unreachable"
             self._count(verb, code)
             raise
+
+    def _allowed(self, *verbs: str) -> None:
+        """Where one is allowed that was not, the rights have changed, as while an API server
+        starts: what it says of the others now is not known."""
+        if any(verb in self._forbidden for verb in verbs):
+            self._forbidden.clear()
 
     def _count(self, verb: str, result: str) -> None:
         key = (verb, result)
