@@ -103,6 +103,12 @@ def _of_shards(elector: Elector, now: float, lease: dict[str, str]) -> list[Metr
             float(view.unowned),
         ),
         one(
+            "elector_shards_unowned_seconds_total",
+            Kind.COUNTER,
+            "Seconds in which a shard had no living owner, as this member knows the table; summed.",
+            elector.sharding.unowned_seconds(now),
+        ),
+        one(
             "elector_shard_members",
             Kind.GAUGE,
             "Living members that share the shards.",

@@ -17,7 +17,7 @@ from elector_sidecar.leases.shard_client import Listed, ShardClient
 from elector_sidecar.shards.lease_stream import ListLeases, ReadNamed, WatchLeases
 from elector_sidecar.shards.members.membership import ShardMember
 from elector_sidecar.shards.shard_election import ShardElection
-from elector_sidecar.shards.shard_view import ShardsView
+from elector_sidecar.shards.shard_view import ShardsView, UnownedTime
 from elector_sidecar.shards.table.table_writes import WriteNamed
 
 Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
@@ -42,6 +42,12 @@ class Sharding:
         self._client = client
         self._watching: asyncio.Task[None] | None = None
         self._told: tuple[object, ...] = ()
+        self._unowned_time = UnownedTime()
+
+    def unowned_seconds(self, now: float) -> float:
+        """Since the start, summed over shards that no living member owned."""
+        self._unowned_time.look(now, self.machine.view(now).unowned)
+        return self._unowned_time.seconds
 
     def is_settled(self, now: float) -> bool:
         """Whether the main does no work any more of a term that was given up (S6)."""
@@ -50,6 +56,7 @@ class Sharding:
     def has_changed(self, now: float) -> bool:
         """Whether something changed since it was asked that somebody waits for."""
         view = self.machine.view(now)
+        self._unowned_time.look(now, view.unowned)
         state = _state(view)
         if state == self._told:
             return False

@@ -48,6 +48,20 @@ class ShardsView:
     reason: str
 
 
+class UnownedTime:
+    """How long shards had no owner: `seconds`, summed over shards, up to the last look."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._unowned = 0
+        self._since = 0.0
+
+    def look(self, now: float, unowned: int) -> None:
+        """So many have none from `now` on."""
+        self.seconds += self._unowned * (now - self._since)
+        self._unowned, self._since = unowned, now
+
+
 class ShardViews:
     def __init__(
         self, shards: int, ownership: Ownership, table: TableState, moves: ShardMoves

@@ -201,6 +201,25 @@ CASES = (
         _electors("elector_eligible", "0x12 1x8"),
         "16m",
     ),
+    Case(
+        "ShardsWithoutOwner",
+        "some that no member knows an owner of",
+        _electors("elector_shards_unowned", "0x2 3x9", "0x2 4x9"),
+        "6m",
+        LEASE,
+    ),
+    Case(
+        "ShardsWithoutOwner",
+        "those of a member that is cut off, while others own them",
+        _electors("elector_shards_unowned", "3x9", "0x9"),
+        "9m",
+    ),
+    Case(
+        "ShardsWithoutOwner",
+        "those of a member that died a minute ago",
+        _electors("elector_shards_unowned", "0x2 3 0x9", "0x2 3 0x9"),
+        "4m",
+    ),
     Case("RelayCutOff", "for more than an hour", _relay(link_down_seconds="0+60x70"), "62m", POD),
     Case("RelayCutOff", "for less than an hour", _relay(link_down_seconds="0+60x70"), "50m"),
     Case(
