@@ -127,9 +127,12 @@ class Elector:
         self._was_told = self._was_told or status.is_leader
 
     def membership_reason(self, now: float) -> str:
-        """With shards: why this pod is no member, in words; "" if it is one."""
+        """With shards: why this pod is no member, in words; of one that is, what the API server
+        forbids it, without which it may not see the others; "" if nothing."""
         view = self._election.view(now)
-        return "" if view.is_leader else self._described(view, now).reason
+        if view.is_leader:
+            return self._client.refusal(now)
+        return self._described(view, now).reason
 
     def advance_soon(self) -> None:
         """Something was reported to the shards from outside of the pump."""

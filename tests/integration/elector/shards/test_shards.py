@@ -18,6 +18,7 @@ from tools.harness.pods.fleet import FAST, FAST_DURATION, STEADY_DURATION, Fleet
 from tools.harness.pods.observers.observer import Observer, wait_for
 from tools.harness.pods.observers.polling import Polling
 from tools.harness.pods.sharded import (
+    SHARD_RULES,
     SHARDS,
     ShardedFleet,
     owned,
@@ -323,3 +324,21 @@ def assert_never_both(observer: ShardObserver, *peers: ClientGoCandidate) -> Non
         ended_at = term.ended_at or math.inf
         both = [it for it in spans if it.first < ended_at and term.started_at < it.last]
         assert not both, f"{term} beside {both[0]}"
+
+
+def test_a_member_that_may_not_list_says_so_in_its_reason(ring: ShardedFleet) -> None:
+    """It does not know the others, and what it shows of them is no proof that they are gone."""
+    ring.spread(2)
+    verbs = [it for it in SHARD_RULES[0]["verbs"] if it != "list"]
+    account = ring.plane.service_account_dir(
+        ring.namespace, "blind", [{**SHARD_RULES[0], "verbs": verbs}]
+    )
+    settings = ("--shards", str(SHARDS), "--shard-settle", "1s")
+    blind = ring.add(*settings, timing=FAST, credentials=account)
+    said = "the API server forbids list (403): needs Role in namespace"
+    wait_for(lambda: said in shards(blind)["reason"], timeout=SOON, what="the reason")
+    # Also between two attempts, which are up to half a minute apart.
+    for _ in range(40):
+        assert said in shards(blind)["reason"]
+        assert not owned(blind)
+        time.sleep(0.1)
