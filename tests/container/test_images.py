@@ -223,7 +223,7 @@ def test_only_the_variant_of_the_relay_is_an_api_server(
     container.remove(force=True, v=True)
 
 
-def test_the_relays_image_refuses_what_it_lacks_the_package_for(
+def test_the_relays_image_has_the_cipher_for_secrets(
     docker_lab: DockerLab, images: dict[str, str]
 ) -> None:
     container = docker_lab.client.containers.create(
@@ -239,10 +239,7 @@ def test_the_relays_image_refuses_what_it_lacks_the_package_for(
             archive.addfile(key, io.BytesIO(os.urandom(32)))
         container.put_archive("/", content.getvalue())
         container.start()
-        assert container.wait()["StatusCode"] == 2
-        said = container.logs().decode()
-        assert "pycryptodome, which the image relay-sidecar lacks: install" in said
-        assert said.count("\n") == 1, said
+        wait_healthy(container)
     finally:
         container.remove(force=True)
 

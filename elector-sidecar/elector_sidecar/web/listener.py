@@ -6,6 +6,7 @@ elector whose own listener does not answer resigns (P9), because nobody could he
 
 import asyncio
 import os
+from collections import deque
 from typing import Protocol
 
 from edge_sidecars.runtime.web import listener
@@ -34,10 +35,13 @@ _OPTIONS = listener.ListenerOptions(
 )
 
 CHECK_INTERVAL = 5.0
+# An answer that comes later is as good as none for the lead: mains ask with a deadline, too.
 CHECK_TIMEOUT = 1.0
 # One check may lose against a busy machine.
 CHECK_FAILURES = 3
-# Seconds of deafness after which the process ends. The lead is given up long before.
+# An answer that comes within this is late: the process is starved, and another would be as well.
+LATE_TIMEOUT = 10.0
+# Seconds without any answer after which the process ends. The lead is given up long before.
 UNRESPONSIVE_LIMIT = 30.0
 
 
@@ -75,10 +79,15 @@ async def check_listener(bound: Address, report: ListenerReport) -> None:
     """
     failures = 0
     place = _place(bound)
-    while failures * CHECK_INTERVAL < UNRESPONSIVE_LIMIT:
+    checks: deque[asyncio.Task[bool]] = deque()
+    while not _are_deaf(checks):
         await asyncio.sleep(CHECK_INTERVAL)
         # Another socket under its name would answer for somebody else.
-        is_alive = place == _place(bound) and await _is_alive(bound.dialled)
+        is_ours = place == _place(bound)
+        check = asyncio.create_task(_is_answered(bound.dialled) if is_ours else _nothing())
+        checks.append(check)
+        await asyncio.wait({check}, timeout=CHECK_TIMEOUT)
+        is_alive = check.done() and check.result()
         failures = 0 if is_alive else failures + 1
         report(is_alive=failures < CHECK_FAILURES)
     raise ListenerUnresponsive(
@@ -96,13 +105,25 @@ def _place(address: Address) -> tuple[int, int] | None:
     return None if found is None else (found.st_dev, found.st_ino)
 
 
-async def _is_alive(address: Address) -> bool:
-    """Whether a request over a new connection gets any HTTP answer in time."""
+def _are_deaf(checks: deque[asyncio.Task[bool]]) -> bool:
+    """Whether none of the last ones had an answer, however late. Forgets those before."""
+    while len(checks) * CHECK_INTERVAL > UNRESPONSIVE_LIMIT + LATE_TIMEOUT:
+        checks.popleft()
+    over = [check.result() for check in checks if check.done()]
+    return len(over) * CHECK_INTERVAL >= UNRESPONSIVE_LIMIT and not any(over)
+
+
+async def _is_answered(address: Address) -> bool:
+    """Whether a request over a new connection gets any HTTP answer, though it be late."""
     try:
-        async with asyncio.timeout(CHECK_TIMEOUT):
+        async with asyncio.timeout(LATE_TIMEOUT):
             return await _answers(address)
     except (OSError, TimeoutError):
         return False
+
+
+async def _nothing() -> bool:
+    return False
 
 
 async def _answers(address: Address) -> bool:

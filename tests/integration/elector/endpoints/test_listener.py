@@ -250,6 +250,44 @@ def test_p9_whoever_took_the_place_of_a_unix_socket_does_not_answer_for_it(
     assert not any(reports[5:])
 
 
+@pytest.mark.parametrize("is_dead", [False, True], ids=["slow", "silent"])
+def test_p9_a_listener_that_answers_late_gives_up_the_lead_and_one_that_never_does_the_process(
+    is_dead: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that is starved would be no better after a restart."""
+    limits = {"CHECK_INTERVAL": 0.1, "CHECK_TIMEOUT": 0.1, "LATE_TIMEOUT": 1.0}
+    for name, seconds in {**limits, "UNRESPONSIVE_LIMIT": 1.0}.items():
+        monkeypatch.setattr(listener, name, seconds)
+    reports: list[bool] = []
+
+    async def run() -> None:
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                await reader.readuntil(b"\r\n\r\n")
+                if is_dead:
+                    await reader.read()
+                else:
+                    await asyncio.sleep(0.3)
+                    writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+            finally:
+                writer.close()
+
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+
+        def report(*, is_alive: bool) -> None:
+            reports.append(is_alive)
+
+        async with server, asyncio.timeout(8.0):
+            await listener.check_listener(Address("127.0.0.1", port), report)
+
+    with pytest.raises(listener.ListenerUnresponsive if is_dead else TimeoutError):
+        asyncio.run(run())
+    assert reports[:2] == [True, True]
+    assert not any(reports[2:])
+    assert len(reports) >= 3
+
+
 def _livez(connection: Connection) -> None:
     while connection.request():
         connection.answer(b"ok")
