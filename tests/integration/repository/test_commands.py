@@ -39,8 +39,8 @@ def test_the_relay_can_be_tried_as_its_manual_says(tmp_path: Path) -> None:
     assert told.count("503 Service Unavailable") == 1
     # kubectl's column of the name, online and cut.
     assert len(re.findall("^greeting ", told, re.M)) == 2
-    assert re.search(r"^LINK +down", told, re.M)
-    assert re.search(r"^configmaps\.v1\. .* 1 ", told, re.M)
+    assert re.search(r"^LINK +not up since this relay started", told, re.M)
+    assert re.search(r"^configmaps\.v1 .* 1 ", told, re.M)
     assert not (tmp_path / "relay-data").exists()
 
 
