@@ -35,6 +35,7 @@ from edge_sidecars.runtime.cli.values import (
     plain_url,
     seconds,
     url_like,
+    whole,
 )
 from gm.config import DEFAULT_LISTEN, PREFIX
 from gm.core.kind import DEFAULT_LC_SERVER
@@ -195,7 +196,7 @@ class Config:
         group="this process",
     )
     concurrency: int = setting(
-        "32", "so many objects are worked on at a time, with shards by all GMs together", count
+        "32", "so many objects are worked on at a time, with shards by all GMs together", whole
     )
     request_timeout: float = setting(
         "5s",

@@ -75,7 +75,7 @@ def test_the_relay_need_not_be_asked_about_the_link() -> None:
         (["--listen", "unix:/run/gm.sock"], "host:port"),
         (["--listen", "127.0.0.1:9000"], "choose another"),
         (["--sedna-listen", ":9000"], "choose another"),
-        (["--concurrency", "0"], "at least 1"),
+        (["--concurrency", "0"], "between 1 and 256"),
         (["--request-timeout", "1ms"], "at least"),
         (["--conncurrency", "3"], "--concurrency"),
     ],

@@ -19,6 +19,7 @@ KUBELET_SETTINGS: Final = "/etc/kubernetes/kubelet.json"
 RUNTIME_SETTINGS: Final = "/etc/containerd/config.toml"
 KEY: Final = "/etc/relay-sidecar/key"
 DATA: Final = "/var/lib/relay-sidecar"
+_ELSEWHERE: Final = "--data-dir=/var/lib/elsewhere"
 PLUGINS, NETWORKS = "/opt/cni/bin", "/etc/cni/net.d"
 FLANNEL: Final = f"{NETWORKS}/10-flannel.conflist"
 
@@ -223,7 +224,7 @@ OF_RELAY: Final = (
     fails(
         "the relay keeps elsewhere from its next start on",
         "--data-dir /var/lib/elsewhere",
-        started_as(RELAY, lambda line: f"{line} --data-dir=/var/lib/elsewhere"),
+        started_as(RELAY, lambda line: re.sub(r"--data-dir=\S+", _ELSEWHERE, line)),
     ),
     fails(
         "the relay keeps no Secrets from its next start on",

@@ -102,7 +102,7 @@ def test_resign_takes_post_only(pair: Pair, method: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/x", "/readyz/", "//readyz", "/READYZ", "/leader/x", "/%2e%2e/readyz", "/%00", "/%ff"]
+    "path", ["/x", "/readyz/", "//readyz", "/READYZ", "/leader/x", "/%2e%2e/readyz", "/%00"]
 )
 def test_an_unknown_path_is_404(pair: Pair, path: str) -> None:
     assert answered(pair.leader, path).status == 404

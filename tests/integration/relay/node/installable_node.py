@@ -19,6 +19,7 @@ from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.reservation import LOOPBACK, Reservation
 from tools.harness.nodes.cni import host_local, sticky_ipam
+from tools.harness.pods.arguments import latest_of_each
 from tools.harness.pods.process import installed
 
 HERE = Path(__file__).parent
@@ -234,17 +235,18 @@ class InstallableNode:
     def install(
         self, *words: str, flags: tuple[str, ...] = (), **more: Any
     ) -> "subprocess.CompletedProcess[str]":
-        """With what a good installation has; `words` and `flags` come later, and so win."""
+        """With what a good installation has, unless `words` and `flags` have something else."""
         listen, status, pods = (it.port for it in self.ports)
-        return self.node(
-            "install",
-            f"--listen={LOOPBACK}:{listen}",
-            f"--pod-listen={POD_ADDRESS}:{pods}",
-            f"--keep-secrets=/{KEY}",
-            *words,
-            *("--", f"--status-listen={LOOPBACK}:{status}", *flags),
-            **more,
+        own = latest_of_each(
+            [
+                f"--listen={LOOPBACK}:{listen}",
+                f"--pod-listen={POD_ADDRESS}:{pods}",
+                f"--keep-secrets=/{KEY}",
+                *words,
+            ]
         )
+        relays = latest_of_each([f"--status-listen={LOOPBACK}:{status}", *flags])
+        return self.node("install", *own, "--", *relays, **more)
 
     # ── what it does ──
 
