@@ -29,6 +29,8 @@ FOREIGN = {
     *("--container", "--namespace", "--server-side", "--force-conflicts", "--replicas", "--for"),
     *("--selector", "--all-namespaces", "--cascade", "--timeout", "--field-selector"),
     *("--cert", "--key", "--from-file"),
+    # etcdutl's.
+    *("--bump-revision", "--mark-compacted"),
     *("--create", "--extract", "--file", "--fail", "--config-test", "--patch-file"),
     # Of kubelet.
     "--bootstrap-kubeconfig",
