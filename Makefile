@@ -69,7 +69,7 @@ bench-node: .venv ## nodes behind relays, rebooted while cut, and at rest beside
 nemesis: .venv ## random faults for half an hour; ARGS=--help
 	@.venv/bin/python -m tools.nemesis.elector $(ARGS)
 
-explore: .venv ## all schedules of a few faults upon the pure cores of the elector; ARGS=--deep: up to two hours
+explore: .venv ## all schedules of a few faults upon the pure cores of the elector; ARGS=--deep: more of them, for hours
 	@.venv/bin/python -m tools.explore $(ARGS)
 
 nemesis-gm: .venv ## the same of GM and LC; ARGS="--minutes 10 --seed 1 --mode relay"

@@ -18,7 +18,9 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="tools.explore", description=(__doc__ or "").split("\n\n")[0]
     )
-    parser.add_argument("--deep", action="store_true", help="finer steps, or one more fault")
+    parser.add_argument(
+        "--deep", action="store_true", help="more faults, and three members with shards: for hours"
+    )
     parser.add_argument("--only", default="", help="configurations whose call contains this")
     parser.add_argument("--processes", type=int, default=2)
     return parser.parse_args()

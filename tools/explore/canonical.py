@@ -17,7 +17,7 @@ from elector_sidecar.core.lease import Lease, wall_seconds
 from elector_sidecar.core.lease_watch import STANDBY_RETRY, LeaseWatch
 from elector_sidecar.core.observed_lease import ObservedLease
 from elector_sidecar.core.timing import RETRY_DELAY
-from tools.explore.moment import Moment
+from tools.explore.actors.moment import Moment
 from tools.explore.store import FIRST_VERSION
 
 MICROS = 10**14

@@ -10,7 +10,7 @@ from dataclasses import is_dataclass
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, TypeVar
 
-from tools.explore.moment import Moment
+from tools.explore.actors.moment import Moment
 
 T = TypeVar("T")
 

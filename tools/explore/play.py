@@ -7,7 +7,7 @@ runs that very schedule, and raises `Broken` where a promise does not hold.
 
 from collections.abc import Mapping, Sequence
 
-from tools.explore.actor import Broken
+from tools.explore.actors.actor import Broken
 from tools.explore.choices import Script
 from tools.explore.search import Config, Violation
 from tools.explore.state import State

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tools.explore.actor import Broken, Pace
+from tools.explore.actors.actor import Broken, Pace
 from tools.explore.choices import Choices
 from tools.explore.state import State
 

@@ -6,11 +6,11 @@ from elector_sidecar.core.lease import Lease
 from elector_sidecar.core.timing import Timing
 from elector_sidecar.shards.shard_election import ShardElection
 from elector_sidecar.shards.table.shard_table import ELECTION_LABEL
-from tools.explore.actor import Broken, Pace
+from tools.explore.actors.actor import Broken, Pace
+from tools.explore.actors.clientgo import ClientGo
+from tools.explore.actors.shard_member import TABLE, Make, ShardMember, said
 from tools.explore.canonical import Canonical
-from tools.explore.clientgo import ClientGo
 from tools.explore.search import Config
-from tools.explore.shard_member import TABLE, Make, ShardMember, said
 from tools.explore.state import State
 from tools.explore.store import NAMESPACE, Store
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from elector_sidecar.core.election import Election
 from elector_sidecar.core.timing import Timing
-from tools.explore.actor import Pace
-from tools.explore.clientgo import ClientGo
-from tools.explore.member import NAME, Make, Member
+from tools.explore.actors.actor import Pace
+from tools.explore.actors.clientgo import ClientGo
+from tools.explore.actors.member import NAME, Make, Member
 from tools.explore.search import Config
 from tools.explore.state import State
 from tools.explore.store import NAMESPACE, Store

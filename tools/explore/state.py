@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tools.explore.actor import WALL, Broken, Pace, Picks, World
+from tools.explore.actors.actor import WALL, Broken, Pace, Picks, World
+from tools.explore.actors.shard_member import said
 from tools.explore.canonical import Canonical
-from tools.explore.shard_member import said
 from tools.explore.store import Store
 
 # Sweeps over all actors in one step, until none has anything to do.

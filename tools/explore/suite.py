@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tools.explore.actor import Pace
+from tools.explore.actors.actor import Pace
 from tools.explore.search import Config, Report, Search
 from tools.explore.shards import sharded
 from tools.explore.single import single
@@ -58,13 +58,14 @@ SUITE = [
     Task('single(rates=(1.0, 1.0), client_go="0.26", faults=2, pace=LONG)'),
     Task("single(rates=(1.0, 1.0), faults=2)"),
     Task("single(rates=(0.95, 1.0), faults=2)"),
-    Task("sharded(rates=(1.0, 1.0, 1.0), shards=3, faults=1, restores=0, pace=LONG)"),
-    Task('sharded(rates=(1.0, 1.0), shards=2, client_go="0.26", faults=1, restores=0, pace=LONG)'),
     # The store is put back to any earlier state, and nothing else goes wrong.
     Task("sharded(rates=(1.0, 1.0), shards=2, faults=1, leases=1.5, pace=NONE)"),
 ]
+# Not one of these was ever run to its end: states of shards merge badly.
 DEEP = [
     *SUITE,
+    Task("sharded(rates=(1.0, 1.0, 1.0), shards=3, faults=1, restores=0, pace=LONG)"),
+    Task('sharded(rates=(1.0, 1.0), shards=2, client_go="0.26", faults=1, restores=0, pace=LONG)'),
     Task("single(rates=(1.0, 1.0), faults=3, pace=LONG)"),
     Task("sharded(rates=(1.0, 1.0, 1.0), shards=3, faults=2, leases=2.0, pace=LONG)"),
 ]

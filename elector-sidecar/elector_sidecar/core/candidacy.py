@@ -219,8 +219,8 @@ class Candidacy:
             self.schedule.set_due(now)
 
     def _wait_out_lost_history(self, now: float) -> None:
-        """Versions go back where the store was restored from a backup. Whoever led in the history
-        that is lost may lead on, seen from here or not, whatever the record says: even that the
+        """Versions go back where the store was restored from a backup. The leader of the lost
+        history may lead on, though this candidate never saw it, and though the record says that the
         Lease is released, or ours. A leader whose term is valid is that one."""
         if self.leadership.is_valid(now):
             return

@@ -244,7 +244,7 @@ class Election:
         return exponential(failures, first=first, longest=LONGEST_RETRY)
 
     def _after_failure(self, now: float, retry_after: float | None) -> None:
-        self._schedule.failed(now + delay(retry_after, self._retry_delay(now, RETRY_DELAY)))
+        self._schedule.set_due(now + delay(retry_after, self._retry_delay(now, RETRY_DELAY)))
         if self.intent is Intent.RELEASE:
             # Whether it released is what kubelet waits for: looked at now, not at the next write.
             self._lease_watch.want_read(now)
@@ -260,7 +260,7 @@ class Election:
         """
         if not self._lease_watch.is_watched_by(watch_id):
             return False
-        self._last_contact = now
+        self._note_contact(now)
         if lease is not None and not is_deleted:
             # Not of a Lease that nobody holds: it may be silent for any time.
             limit = self._timing.lease_duration if self._observed.holder else 0.0

@@ -270,9 +270,6 @@ class WriteSchedule:
         another writer costs no more than any failure."""
         self._not_before = max(now, self._sent_at + RETRY_DELAY)
 
-    def failed(self, again_at: float) -> None:
-        self._not_before = again_at
-
     def conflicted(self, now: float, version: int) -> None:
         self._conflicts += 1
         self._refused_version = version
@@ -290,7 +287,6 @@ class WriteSchedule:
 
 
 def delay(retry_after: float | None, default: float) -> float:
-    """Seconds; the server's Retry-After within limits, because the lead does not wait for it."""
-    if retry_after is None:
-        return default
-    return min(max(retry_after, RETRY_DELAY), RETRY_AFTER_LIMIT)
+    """Seconds: `default`, or the server's Retry-After where that is longer, within a limit, because
+    the lead does not wait for it."""
+    return max(default, min(retry_after or 0.0, RETRY_AFTER_LIMIT))

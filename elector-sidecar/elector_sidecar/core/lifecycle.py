@@ -107,7 +107,7 @@ class LifecyclePolicy:
 @dataclass(frozen=True)
 class LeaseFacts:
     """What the election says at this moment. `may_hold`: the record names us, or may soon.
-    `is_unasked`: nobody in the life of this process was told that it leads."""
+    `is_unasked`: no answer of this process ever said that it leads."""
 
     is_leader: bool
     holds_record: bool

@@ -84,7 +84,7 @@ async def check_listener(bound: Address, report: ListenerReport) -> None:
         await asyncio.sleep(CHECK_INTERVAL)
         # Another socket under its name would answer for somebody else.
         is_ours = place == _place(bound)
-        check = asyncio.create_task(_is_answered(bound.dialled) if is_ours else _nothing())
+        check = asyncio.create_task(_is_answered(bound.dialled if is_ours else None))
         checks.append(check)
         await asyncio.wait({check}, timeout=CHECK_TIMEOUT)
         is_alive = check.done() and check.result()
@@ -113,17 +113,16 @@ def _are_deaf(checks: deque[asyncio.Task[bool]]) -> bool:
     return len(over) * CHECK_INTERVAL >= UNRESPONSIVE_LIMIT and not any(over)
 
 
-async def _is_answered(address: Address) -> bool:
-    """Whether a request over a new connection gets any HTTP answer, though it be late."""
+async def _is_answered(address: Address | None) -> bool:
+    """Whether a request over a new connection gets any HTTP answer, though it be late; None: there
+    is nowhere to ask."""
+    if address is None:
+        return False
     try:
         async with asyncio.timeout(LATE_TIMEOUT):
             return await _answers(address)
     except (OSError, TimeoutError):
         return False
-
-
-async def _nothing() -> bool:
-    return False
 
 
 async def _answers(address: Address) -> bool:

@@ -17,7 +17,7 @@ from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fixtures import require_program
 from tools.harness.peers.build import EXAMPLE_SOURCE, sharded_operator_binary
 from tools.harness.pods.observers.observer import wait_for
-from tools.harness.pods.shard_ring import ShardRing
+from tools.harness.pods.shards.shard_ring import ShardRing
 
 NAME = "example.com/checksum"
 GATE = "ShardedListAndWatch"

@@ -29,7 +29,7 @@ from tools.harness.pods.gm import REQUEST_TIMEOUT, GmProcess
 from tools.harness.pods.observers.node_stream import NodeStream
 from tools.harness.pods.observers.observer import wait_for
 from tools.harness.pods.relay import RelayProcess
-from tools.harness.pods.shard_ring import ShardRing
+from tools.harness.pods.shards.shard_ring import ShardRing
 
 NAMES = ("gm-0", "gm-1", "gm-2")
 MODES = ["active-standby", "active-active", "relay"]

@@ -19,7 +19,7 @@ from tools.bench.target import Target, at_most, never_above
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import Fleet
-from tools.harness.pods.sharded import ShardedFleet, owned
+from tools.harness.pods.shards.sharded import ShardedFleet, owned
 from tools.harness.pods.wire.http_client import resident
 
 SHARDS = 64

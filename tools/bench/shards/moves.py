@@ -7,7 +7,7 @@ from typing import Any
 from tools.bench.shards.followed import Followed, following, gaps
 from tools.harness.controlplane.clients.answer import boottime
 from tools.harness.pods.elector import ElectorPod
-from tools.harness.pods.sharded import ShardedFleet
+from tools.harness.pods.shards.sharded import ShardedFleet
 
 DEFAULTS: tuple[str, ...] = ()
 SETTLE = 5.0

@@ -14,7 +14,7 @@ from tools.harness.peers.shard_observer import ShardObserver
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import FAST, FAST_DURATION
 from tools.harness.pods.observers.observer import wait_for
-from tools.harness.pods.sharded import ShardedFleet, owned
+from tools.harness.pods.shards.sharded import ShardedFleet, owned
 
 # /owns is asked for so many shards; the documents tell of all.
 ASKED = 16

@@ -21,7 +21,7 @@ MAX_SET_ASIDE = 4096
 ELECTION_LABEL = "edge-sidecars.io/election"
 # The holder of a Lease that is a table: electors without --shards and client-go stand by.
 TABLE_HOLDER = "shards"
-# Ten years, in seconds: candidates that go by the record stand by, whoever renews the table.
+# Ten years, in seconds: candidates that go by the record wait, also where no member renews it.
 TABLE_DURATION = 315_360_000
 # Members that cannot read a format own nothing beside it: who introduces another one writes it only
 # once the Lease of each member says that it reads it. That of this version says nothing.

@@ -34,12 +34,12 @@ from elector_sidecar.shards.table.table_writes import (
 LONGEST_DUEL = 0.25
 DUEL_OVER = 60.0
 # The owner of shard 0 renews the table so often, at the latest: client-go up to 0.26 takes a Lease
-# that nobody renews for its own LeaseDuration, 15 s by default, whatever the record says. Seconds.
+# that has not been renewed for its own LeaseDuration, 15 s by default, and ignores the record's.
 LONGEST_RENEWAL = 2.0
 # Members in whose view it is overdue by so much of that renew it too, one after the other.
 OVERDUE = 0.5
 STAND_IN_SPACING = 0.1
-# Whoever owns shards by a renewal that is older than this part of the validity renews by itself.
+# An owner whose renewal is older than this part of the validity renews the table by itself.
 AGED = 0.6
 
 

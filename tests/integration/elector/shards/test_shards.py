@@ -17,7 +17,7 @@ from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import FAST, FAST_DURATION, STEADY_DURATION, Fleet, kubeconfig
 from tools.harness.pods.observers.observer import Observer, wait_for
 from tools.harness.pods.observers.polling import Polling
-from tools.harness.pods.sharded import (
+from tools.harness.pods.shards.sharded import (
     SHARD_RULES,
     SHARDS,
     ShardedFleet,

@@ -387,11 +387,13 @@ def test_p7_a_leader_writes_itself_back_at_once_after_a_restore() -> None:
     assert election.view(3.1).is_leader
 
 
+@pytest.mark.parametrize("retry_after", [None, 0.0, 1.0])
 @pytest.mark.parametrize("has_led", [True, False])
 def test_p8_a_server_that_answers_nothing_but_errors_is_asked_ever_more_seldom(
-    has_led: bool,
+    has_led: bool, retry_after: float | None
 ) -> None:
-    """Of each kind of request once in two seconds at most, once the term is over."""
+    """Of each kind of request once in two seconds at most, once the term is over, also where a
+    busy server asks for less."""
     election, watch = leader()[:2] if has_led else standby(ours(2, OTHER))
     election.watch_ended(watch.id, 0.0, is_orderly=False)
     asked = {ReadLease: 0, WriteLease: 0, WatchLease: 0}
@@ -402,9 +404,9 @@ def test_p8_a_server_that_answers_nothing_but_errors_is_asked_ever_more_seldom(
                 asked[type(command)] += 1
             match command:
                 case ReadLease():
-                    election.read_failed(command.id, now)
+                    election.read_failed(command.id, now, retry_after=retry_after)
                 case WriteLease():
-                    election.write_lost(command.id, now)
+                    election.write_lost(command.id, now, retry_after=retry_after)
                 case WatchLease():
                     election.watch_ended(command.id, now, is_orderly=False)
     assert all(count <= 120 / 2 + 1 for count in asked.values())

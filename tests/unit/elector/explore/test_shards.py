@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.elector.explore.shard_mutants import LeavesTheTableUnrenewed
 from tests.unit.elector.shards import mutants
-from tools.explore.actor import Pace
+from tools.explore.actors.actor import Pace
 from tools.explore.search import Search
 from tools.explore.shards import sharded
 from tools.explore.suite import NONE

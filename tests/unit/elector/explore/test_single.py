@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.elector.explore import mutants
-from tools.explore.actor import Broken, Pace
+from tools.explore.actors.actor import Broken, Pace
 from tools.explore.play import as_test, play
 from tools.explore.search import Search
 from tools.explore.single import PACE, single

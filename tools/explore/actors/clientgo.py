@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from elector_sidecar.core.lease import Lease, micro_time
-from tools.explore.actor import WALL, Actor, World
-from tools.explore.moment import Moment
+from tools.explore.actors.actor import WALL, Actor, World
+from tools.explore.actors.moment import Moment
 from tools.explore.store import NAMESPACE, Answer, Change
 
 

@@ -15,8 +15,8 @@ from elector_sidecar.core.handover import Intent
 from elector_sidecar.core.lease_watch import ReadLease, WatchLease
 from elector_sidecar.core.lease_writes import Candidate, WriteLease
 from elector_sidecar.core.timing import Timing
-from tools.explore.actor import WALL, Actor, World
-from tools.explore.moment import Moment
+from tools.explore.actors.actor import WALL, Actor, World
+from tools.explore.actors.moment import Moment
 from tools.explore.store import NAMESPACE, Answer, Change
 
 NAME = "controller"

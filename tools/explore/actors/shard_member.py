@@ -24,8 +24,8 @@ from elector_sidecar.shards.table.shard_table import (
     decode,
 )
 from elector_sidecar.shards.table.table_writes import WriteNamed
-from tools.explore.actor import WALL, Actor, World
-from tools.explore.moment import Moment
+from tools.explore.actors.actor import WALL, Actor, World
+from tools.explore.actors.moment import Moment
 from tools.explore.store import NAMESPACE, Answer, Change, has_label
 
 TABLE = "ring"

@@ -12,8 +12,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from tools.explore.actors.moment import Moment
 from tools.explore.clone import clone
-from tools.explore.moment import Moment
 from tools.explore.store import Answer, Change, Store
 
 WALL = 1.7e9

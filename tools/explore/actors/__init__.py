@@ -1,0 +1,1 @@
+"""What acts upon the store: members with the cores of the product, and candidates of client-go."""
