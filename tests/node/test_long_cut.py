@@ -2,19 +2,37 @@
 
 import pytest
 
-from tools.harness.nodes.cluster import NodeCluster
+from tools.harness.nodes.cluster import KEY_FILE, NodeCluster
+from tools.harness.nodes.images import RELAY_FOLDER
 from tools.harness.nodes.workloads import RELAYED, PodFacts
 
-# Adds seconds without upstream to what a relay that is stopped has recorded of its running time.
-AGED = """
-import json, sqlite3, sys, zlib
-with sqlite3.connect("/var/lib/relay-sidecar/journal/journal.sqlite3") as journal:
-    key = b"clock"
-    [row] = journal.execute("SELECT space, value FROM kept WHERE key = ?", (key,))
-    boot, now, running, contact = json.loads(row[1])
-    value = json.dumps([boot, now, running + float(sys.argv[1]), contact]).encode()
-    digest = zlib.crc32(value, zlib.crc32(key, zlib.crc32(row[0].encode())))
-    journal.execute("UPDATE kept SET value = ?, digest = ? WHERE key = ?", (value, digest, key))
+# Adds seconds without upstream to what a relay that is stopped has recorded of its running time, as
+# the relay writes it: the row is authenticated.
+AGED = f"""
+import asyncio, json, sys
+from pathlib import Path
+sys.path[:0] = ["{RELAY_FOLDER}/packages"]
+from relay_sidecar.journal.journal import Journal
+from relay_sidecar.journal.records import Blob
+from relay_sidecar.journal.sealing.sealed_secrets import DATA_KEY, SPACE, SealedSecrets
+from relay_sidecar.journal.sealing.sealer import Sealer
+async def age(seconds):
+    folder = Path("/var/lib/relay-sidecar/journal")
+    journal = await Journal.open(folder)
+    saved = await journal.load()
+    wrapped = saved.kept[SPACE][DATA_KEY]
+    key = Path("{KEY_FILE}")
+    sealer = Sealer.open(key, data_dir=folder, credentials_dir=None, wrapped=wrapped)
+    secrets = SealedSecrets(sealer)
+    known, rejected = secrets.restored(saved)
+    assert not rejected
+    journal.store_as(secrets.stored, secrets.all_stored)
+    boot, now, running, contact = json.loads(known.kept["access"][b"clock"])
+    value = json.dumps([boot, now, running + seconds, contact]).encode()
+    await journal.commit(Blob("access", b"clock", value))
+    assert journal.failure is None
+    await journal.close()
+asyncio.run(age(float(sys.argv[1])))
 """
 
 
