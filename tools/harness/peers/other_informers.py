@@ -36,7 +36,7 @@ class Client:
     """`tools`: the programs that it needs, each with the package of Debian that has it."""
 
     name: str
-    folder: str
+    folder: Path
     tools: Sequence[tuple[str, str]]
     build: Callable[[Path, Path], None]
     command: Callable[[Path], Sequence[str]]
@@ -49,9 +49,9 @@ class Client:
 
 def command_of(client: Client) -> list[str]:
     """The program, without its arguments; built first where it is missing. Raises BuildError."""
-    source = HERE / client.folder
+    source = client.folder
     digest = hashlib.sha256()
-    for path in sorted(source.iterdir()):
+    for path in sorted(it for it in source.rglob("*") if it.is_file()):
         digest.update(path.read_bytes())
     target = _cached_path(Program(client.name, client.name, digest.hexdigest()[:12], "."))
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -69,15 +69,16 @@ def command_of(client: Client) -> list[str]:
 def _build_fabric8(source: Path, target: Path) -> None:
     jars = target / "lib"
     maven = ["mvn", "--quiet", "--batch-mode", "dependency:copy-dependencies"]
-    _run([*maven, f"-DoutputDirectory={jars}"], target)
-    _run(["javac", "-cp", f"{jars}/*", "-d", str(target), "InformerProgram.java"], target)
+    run_build([*maven, f"-DoutputDirectory={jars}"], target)
+    run_build(["javac", "-cp", f"{jars}/*", "-d", str(target), "InformerProgram.java"], target)
 
 
 def _build_client_node(source: Path, target: Path) -> None:
-    _run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], target)
+    run_build(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], target)
 
 
-def _run(command: Sequence[str], folder: Path) -> None:
+def run_build(command: Sequence[str], folder: Path) -> None:
+    """Raises BuildError with the end of its output."""
     done = subprocess.run(
         command,
         cwd=folder,
@@ -94,7 +95,7 @@ def _run(command: Sequence[str], folder: Path) -> None:
 
 FABRIC8: Final = Client(
     "fabric8-informer",
-    "fabric8",
+    HERE / "fabric8",
     (("mvn", "maven"), ("javac", "default-jdk-headless"), ("java", "default-jdk-headless")),
     _build_fabric8,
     # Two threads compile what is used for seconds only.
@@ -102,7 +103,7 @@ FABRIC8: Final = Client(
 )
 CLIENT_NODE: Final = Client(
     "client-node-informer",
-    "clientnode",
+    HERE / "clientnode",
     (("node", "nodejs"), ("npm", "npm")),
     _build_client_node,
     lambda at: ("node", str(at / "informer.mjs")),
