@@ -1,4 +1,4 @@
-.PHONY: help .venv demo test test-container test-kubernetes test-strangers test-node soak-links soak-limits images release release-node check bench bench-relay bench-gm bench-node bench-shards bench-pool nemesis nemesis-gm nemesis-pool nemesis-shards nemesis-vip explore lock clean
+.PHONY: help .venv demo test test-long test-deps test-container test-kubernetes test-strangers test-node soak-links soak-limits images release release-node check bench bench-relay bench-gm bench-node bench-shards bench-pool nemesis nemesis-gm nemesis-pool nemesis-shards nemesis-vip explore lock clean
 # Another interpreter than python3: make PYTHON=python3.12 demo
 PYTHON ?= python3
 export PYTHON
@@ -13,8 +13,14 @@ help: ## what there is to make
 demo: ## three pods, an edge node, and what happens to them; MODE=…: GMs and LCs, or a pool; CONTAINERS=1, CLUSTER=kube, ARGS=--help
 	@tools/scripts/demo $(if $(MODE),--mode $(MODE)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(filter-out 0,$(CONTAINERS)),--containers) $(ARGS)
 
-test: .venv ## everything, against real servers; ARGS go to pytest
-	@tools/scripts/test $(ARGS)
+test: .venv ## before a push: what a change can break, against real servers; ARGS go to pytest
+	@tools/scripts/test short $(ARGS)
+
+test-long: .venv ## the rest: containers, demos, nodes, random faults, floods, an older Kubernetes
+	@tools/scripts/test long $(ARGS)
+
+test-deps: ## installs the programs that some of these tests need (Debian; as root or by sudo)
+	@tools/scripts/test-deps
 
 images: .venv ## the image of each component, and its size; ARGS=--help
 	@tools/scripts/images $(ARGS)
@@ -32,13 +38,13 @@ test-kubernetes: .venv ## a small set before the kube-apiserver of another relea
 	@tools/scripts/test-kubernetes "$(KUBERNETES)" $(ARGS)
 
 test-strangers: .venv ## floods of strangers at each listener of each component: memory, descriptors, the main's requests
-	@.venv/bin/python -m pytest tests/strangers -m "long or not long" $(ARGS)
+	@.venv/bin/python -m pytest tests/strangers -m "manual or not manual" $(ARGS)
 
 soak-limits: .venv ## a year of a node's requests, a sixteenth of it in a sixteenth of the memory: bounded, and a reboot while cut finds all; SOAK_RUNS=2000
 	@SOAK_RUNS=$(or $(SOAK_RUNS),32850) .venv/bin/python -m pytest tests/integration/relay/node/test_year.py -s $(ARGS)
 
 soak-links: .venv ## half an hour of lists and watches over each of three thin links: up all the time, no 503; SOAK_MINUTES=10
-	@SOAK_MINUTES=$(or $(SOAK_MINUTES),30) .venv/bin/python -m pytest tests/integration/relay/link/test_soak.py -m long $(ARGS)
+	@SOAK_MINUTES=$(or $(SOAK_MINUTES),30) .venv/bin/python -m pytest tests/integration/relay/link/test_soak.py -m manual $(ARGS)
 
 test-node: .venv ## real kubelets, containerd, kube-proxy, CoreDNS and flannel behind relays, rebooted while cut
 	@.venv/bin/python -m tools.harness.nodes.programs >/dev/null

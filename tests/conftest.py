@@ -4,8 +4,8 @@ from hypothesis import HealthCheck, settings
 
 from tests.examples import examples
 from tests.garbage import pytest_collection
-from tests.reruns import pytest_terminal_summary
 from tests.scheduling import pytest_collection_modifyitems, pytest_xdist_make_scheduler
+from tests.summary import pytest_terminal_summary
 from tools.harness.controlplane.fixtures import control_plane, fault_proxy, namespace
 
 # A busy machine draws slowly, which is no fault of a test. In CI Hypothesis' own profile, which

@@ -3,7 +3,7 @@
 A file stays together, as its fixtures are its own; so do all tests of containers, nodes among them:
 one process builds the images and has the control planes in them. Unit tests come first: they tell
 soonest, and nothing of the others runs beside them. Then what has most slow tests, so that the
-processes end together. What is marked long runs only where -m names it.
+processes end together. What is marked manual runs only where -m names it.
 """
 
 from collections import Counter
@@ -35,8 +35,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling |
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if "long" not in (config.getoption("markexpr") or ""):
-        left_out = [it for it in items if it.get_closest_marker("long") is not None]
+    if "manual" not in (config.getoption("markexpr") or ""):
+        left_out = [it for it in items if it.get_closest_marker("manual") is not None]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [it for it in items if it not in left_out]
     slow = Counter(scope(item.nodeid) for item in items if item.get_closest_marker("slow"))

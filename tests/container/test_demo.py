@@ -18,7 +18,7 @@ from docker.models.containers import Container
 from tools.harness.containers.engine.lab import LABEL
 from tools.harness.pods.observers.observer import wait_for
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600, func_only=True)]
+pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.timeout(600, func_only=True)]
 ROOT = Path(__file__).parents[2]
 # Seconds on a busy machine, images included; a quiet one needs 60, and 15 to start.
 RUN_TIMEOUT = 500.0

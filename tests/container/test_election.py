@@ -18,7 +18,7 @@ from tools.harness.pods.observers.history import assert_backed, assert_polite, w
 from tools.harness.pods.observers.observer import Observer, wait_for, wait_for_leader
 
 # Images are built, a control plane is started: for the first test that needs them.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300, func_only=True)]
+pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.timeout(300, func_only=True)]
 # Seconds until another one leads after a leader that is gone: its Lease has to end, and three
 # Pythons and an API server share two processors with whatever else there is.
 TAKEOVER = FAST_DURATION * 1.2 + 20

@@ -19,7 +19,7 @@ from tools.images.assemble import COMPONENTS, LIBRARY, VARIANTS
 from tools.images.base import ROOT
 
 # Images are built, a control plane is started: for the first test that needs them.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300, func_only=True)]
+pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.timeout(300, func_only=True)]
 NOBODY = 65532
 # MB over the base image.
 LARGEST = {"elector": 45, "relay": 70, "pool": 70, "gm": 110, "lc": 110}

@@ -20,7 +20,7 @@ from tools.harness.controlplane.schemas import sedna_kinds
 from tools.harness.pods.system import MODES
 
 # Images are built, a control plane is started: for the first test that needs them.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300, func_only=True)]
+pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.timeout(300, func_only=True)]
 # What people make at a time: datasets of both nodes, and jobs whose workers learn together.
 OBJECTS = 12
 

@@ -30,7 +30,7 @@ from tools.harness.pods.observers.observer import Observer, wait_for_leader
 from tools.harness.pods.system import ACTIVE_STANDBY
 
 # Two builds of the images, a control plane: for the first test that needs them.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300, func_only=True)]
+pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.timeout(300, func_only=True)]
 # Longer than a busy machine lets anybody wait, so that who loses its Lease has given it back; and
 # nobody is to wait for its end.
 LEASE_DURATION = 20.0

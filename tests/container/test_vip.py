@@ -21,7 +21,7 @@ from tools.images.base import NoBase
 from tools.images.keepalived import keepalived_image
 
 # Images are built, a control plane is started: for the first test that needs them.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300, func_only=True)]
+pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.timeout(300, func_only=True)]
 # The issue's: elector killed, frozen or cut.
 BY_EXPIRY = LEASE_DURATION + 4.0
 

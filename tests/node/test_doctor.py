@@ -102,7 +102,7 @@ def heard(cluster: NodeCluster, node: Node, word: str) -> Done:
 
 
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.manual
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("breakage", [*ALL, *OF_CLUSTER], ids=lambda it: it.name)
 def test_a_reboot_bears_out_what_doctor_says(

@@ -18,6 +18,7 @@ def with_volumes(cluster: NodeCluster) -> Iterator[None]:
         yield
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_two_nodes_rebooted_while_cut_have_all_back_without_a_cloud(

@@ -21,7 +21,7 @@ ROUNDS = 5
 SOON = 20.0
 # Seconds of a test: of 5,000 connections most wait for a second each until their SYN is repeated.
 LONGEST = 900
-# One for each listener in `make test`.
+# One for each listener in `make test-long`.
 QUICK = "head of a megabyte"
 # Seconds of the main's own requests at p99, and times what they take on this machine without.
 SLOWEST, TIMES = 0.05, 5.0
@@ -80,6 +80,7 @@ def played(it: Running, flood: Flood, rounds: int) -> None:
     assert said.count("what came is no request") <= 3
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 def test_l1_a_flood_of_long_heads_leaves_no_trace(target: Target) -> None:
@@ -92,7 +93,7 @@ def test_l1_a_flood_of_long_heads_leaves_no_trace(target: Target) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.manual
 @pytest.mark.timeout(LONGEST)
 @pytest.mark.parametrize("flood", [it for it in FLOODS if it != QUICK])
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
@@ -102,7 +103,7 @@ def test_l1_no_flood_leaves_a_trace(target: Target, flood: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.manual
 @pytest.mark.timeout(LONGEST)
 @pytest.mark.parametrize("flood", FLOODS)
 def test_l1_the_main_does_not_wait_for_strangers_at_another_listener(flood: str) -> None:

@@ -147,6 +147,7 @@ def test_g1_a_frozen_leader_that_wakes_up_writes_nothing_that_doubles(
         assert writes(control_plane, shop, first, since=settled_at) == []
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_g2_three_gms_that_are_killed_and_frozen_at_random_double_nothing(
     control_plane: ControlPlane, shop: Shop

@@ -244,6 +244,7 @@ def test_a_child_that_was_made_for_the_object_by_another_manager_gives_way(
         assert pod["metadata"]["uid"] != made["metadata"]["uid"]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_objects_that_failed_together_come_back_apart_and_soon_after_the_api_servers_trouble(
     control_plane: ControlPlane, shop: Shop

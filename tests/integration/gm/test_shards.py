@@ -358,6 +358,7 @@ class Chaos:
         self._them[name].start()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_no_child_is_made_twice_while_members_die_and_jobs_are_made_anew(
     control_plane: ControlPlane, shop: Shop, ring: ShardRing

@@ -16,6 +16,8 @@ from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.gm import SHARD_FLAGS, GmPod
 from tools.harness.pods.observers.observer import wait_for
 
+pytestmark = pytest.mark.long
+
 # Seconds, on a busy machine; a lease is 6 s.
 PATIENCE = 60.0
 # Hand-overs that GM did not confirm in time.

@@ -14,7 +14,7 @@ from tools.harness.pods.observers.observer import wait_for
 from tools.nemesis.vip.keepalived_nodes import LEASE_DURATION, Node, VipTestbed
 from tools.nemesis.vip.node_observer import HOLD
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.long, pytest.mark.slow]
 
 # The issue's: elector killed, frozen or cut. A release does without the lease's end.
 BY_EXPIRY = LEASE_DURATION + 4.0

@@ -28,7 +28,7 @@ from tools.harness.controlplane.controller_manager import ControllerManager
 from tools.harness.controlplane.fixtures import require_program
 
 Json = dict[str, Any]
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.long, pytest.mark.slow]
 
 SEDNA = "/apis/apps/v1/namespaces/sedna"
 CORE = "/api/v1/namespaces/sedna"

@@ -133,6 +133,7 @@ def test_the_pods_of_a_dead_node_go_by_the_witness_of_its_pool(
     until(lambda: "judged" not in members(pool_plane)["n4"]["spec"], what="judged goes")
 
 
+@pytest.mark.long
 def test_a_dead_node_whose_annotation_keeps_its_pods_keeps_them_until_it_is_taken_off(
     pool_plane: ControlPlane, site: Site, pod: PoolControllerPod, workload: MakePod
 ) -> None:
@@ -153,6 +154,7 @@ def test_a_dead_node_whose_annotation_keeps_its_pods_keeps_them_until_it_is_take
     until(lambda: not kept(), what="its pods go")
 
 
+@pytest.mark.long
 def test_a_node_that_is_back_within_its_seconds_loses_nothing(
     site: Site, pod: PoolControllerPod, workload: MakePod
 ) -> None:
@@ -165,6 +167,7 @@ def test_a_node_that_is_back_within_its_seconds_loses_nothing(
     assert patient()
 
 
+@pytest.mark.long
 def test_a_site_that_is_cut_as_a_whole_keeps_its_pods(
     pool_plane: ControlPlane, site: Site, pod: PoolControllerPod, workload: MakePod
 ) -> None:
@@ -185,6 +188,7 @@ def test_a_site_that_is_cut_as_a_whole_keeps_its_pods(
     assert all(it() for it in kept)
 
 
+@pytest.mark.long
 def test_a_node_that_borrows_a_link_keeps_its_pods_and_gets_no_new_ones(
     site: Site, pod: PoolControllerPod, workload: MakePod
 ) -> None:
@@ -197,6 +201,7 @@ def test_a_node_that_borrows_a_link_keeps_its_pods_and_gets_no_new_ones(
     assert kept()
 
 
+@pytest.mark.long
 def test_a_node_that_peers_never_heard_is_kept_and_told_of(
     pool_plane: ControlPlane, site: Site, pod: PoolControllerPod, workload: MakePod
 ) -> None:
@@ -217,6 +222,7 @@ def test_a_node_that_peers_never_heard_is_kept_and_told_of(
     assert 'pool_controller_not_reachable{pool="factory"} 1' in pod.controller.metrics()
 
 
+@pytest.mark.long
 def test_another_controller_takes_over_and_forgets_nothing(
     pool_plane: ControlPlane, site: Site, pod: PoolControllerPod, tmp_path: Path
 ) -> None:
@@ -232,6 +238,7 @@ def test_another_controller_takes_over_and_forgets_nothing(
     pod.start().wait_leading()
 
 
+@pytest.mark.long
 def test_while_no_controller_leads_nothing_moves(
     site: Site, pod: PoolControllerPod, workload: MakePod
 ) -> None:
@@ -246,6 +253,7 @@ def test_while_no_controller_leads_nothing_moves(
     until(lambda: DEAD in site.state("n4")[1], what="dead")
 
 
+@pytest.mark.long
 def test_a_node_with_its_label_taken_or_moved_leaves_nothing_behind(
     pool_plane: ControlPlane, site: Site, pod: PoolControllerPod
 ) -> None:

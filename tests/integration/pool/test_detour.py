@@ -165,6 +165,7 @@ def test_n6_when_the_lender_dies_a_relay_goes_over_the_next_one(
         assert lists(one.plane, namespace) == 1
 
 
+@pytest.mark.long
 def test_n6_without_its_pool_sidecar_a_relay_is_as_without_a_pool(
     nodes: Nodes, namespace: str
 ) -> None:
@@ -189,6 +190,7 @@ def test_n6_without_its_pool_sidecar_a_relay_is_as_without_a_pool(
         until(lambda: is_over(relay, "m2", "m3"), what="the relay goes over a neighbour again")
 
 
+@pytest.mark.long
 def test_n6_a_caller_that_comes_while_cut_is_asked_about_over_the_neighbour(
     nodes: Nodes, namespace: str
 ) -> None:
@@ -220,6 +222,7 @@ def test_n6_a_caller_that_comes_while_cut_is_asked_about_over_the_neighbour(
         assert [it.user for it in written] == [f"system:serviceaccount:{namespace}:reader"]
 
 
+@pytest.mark.long
 def test_n6_a_server_that_cannot_prove_who_it_is_is_not_believed_over_a_neighbour_either(
     nodes: Nodes, tmp_path: Path
 ) -> None:
@@ -236,6 +239,7 @@ def test_n6_a_server_that_cannot_prove_who_it_is_is_not_believed_over_a_neighbou
         assert relay.status()["link"]["isUp"] is False
 
 
+@pytest.mark.long
 def test_n6_a_relay_without_the_token_of_its_pool_gets_no_link_and_one_with_the_next_one_does(
     nodes: Nodes, tmp_path: Path
 ) -> None:
@@ -269,6 +273,7 @@ def _connect(node: PoolNode, token: str) -> bytes:
         return tunnel.recv(1024)
 
 
+@pytest.mark.long
 def test_n6_more_streams_than_a_neighbour_lends_connections_make_no_outage(
     nodes: Nodes, namespace: str
 ) -> None:
@@ -288,6 +293,7 @@ def test_n6_more_streams_than_a_neighbour_lends_connections_make_no_outage(
         assert link_changes(relay) == changes
 
 
+@pytest.mark.long
 def test_n6_over_a_link_that_flaps_a_relay_lists_once_and_its_clients_watches_stay_open(
     nodes: Nodes, namespace: str
 ) -> None:
@@ -319,6 +325,7 @@ def test_n6_over_a_link_that_flaps_a_relay_lists_once_and_its_clients_watches_st
     assert len(found) <= flaps + 4
 
 
+@pytest.mark.long
 def test_n6_an_upgraded_connection_such_as_exec_goes_over_the_neighbour(
     nodes: Nodes, tmp_path: Path
 ) -> None:

@@ -22,7 +22,7 @@ from tools.harness.pods.pools.accounts import token_of_pod
 from tools.harness.pods.pools.controller import PoolControllerPod
 from tools.harness.pods.pools.member import PoolNode
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.long, pytest.mark.slow]
 
 NAME, NAMESPACE, ACCOUNT = "e1", "edge-pool", "pool-candidate"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"

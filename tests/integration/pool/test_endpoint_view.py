@@ -13,7 +13,7 @@ from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.reservation import LOOPBACK, Reservation
 from tools.harness.pods.wire.caller import Caller
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.long, pytest.mark.slow]
 
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
 NAME = "web-of-the-hall"

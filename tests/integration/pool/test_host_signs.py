@@ -154,10 +154,11 @@ def played(network: Network, scene: Coroutine[Any, Any, None]) -> None:
         os.close(descriptor)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "is_known",
-    [True, pytest.param(False, marks=pytest.mark.long)],
+    [True, pytest.param(False, marks=pytest.mark.manual)],
     ids=["while it is asked", "before"],
 )
 def test_a_member_that_is_frozen_is_degraded_and_never_silent(site: Site, is_known: bool) -> None:
@@ -178,6 +179,7 @@ def test_a_member_that_is_frozen_is_degraded_and_never_silent(site: Site, is_kno
     assert site.accepted == 1
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_new_firewall_on_the_port_makes_no_living_host_silent(site: Site) -> None:
     async def scene() -> None:
@@ -193,7 +195,7 @@ def test_a_new_firewall_on_the_port_makes_no_living_host_silent(site: Site) -> N
     played(site.network, scene())
 
 
-@pytest.mark.long
+@pytest.mark.manual
 def test_a_host_that_answers_nothing_but_arp_is_no_vote(site: Site) -> None:
     async def scene() -> None:
         await site.rounds(2)

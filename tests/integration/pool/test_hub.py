@@ -71,6 +71,7 @@ def wait_shared(it: Sharer, *, is_healthy: bool, is_ready: bool) -> None:
     until(lambda: it.shared() == wanted, what=f"{it.name}: healthy {is_healthy}, ready {is_ready}")
 
 
+@pytest.mark.long
 def test_n4_another_relay_of_the_node_that_leads_has_no_watch_of_its_own_over_its_link(
     site: Site,
 ) -> None:
@@ -143,6 +144,7 @@ def assert_never_listed_again(site: Site, *sharers: Sharer, since: float) -> Non
         assert "list" not in found, (it.name, found)
 
 
+@pytest.mark.long
 def test_n5_when_the_hub_dies_its_followers_go_on_at_their_cursors_and_then_on_the_next_one(
     site: Site,
 ) -> None:
@@ -192,6 +194,7 @@ def test_n5_when_the_hub_leaves_in_order_its_followers_go_on_without_the_api_ser
             assert len(asked) <= limit, (took, it.sources(), verbs(asked))
 
 
+@pytest.mark.long
 def test_n5_when_the_hub_is_cut_off_nobody_goes_backwards_and_it_is_fed_by_the_next_one(
     site: Site,
 ) -> None:
@@ -211,6 +214,7 @@ def test_n5_when_the_hub_is_cut_off_nobody_goes_backwards_and_it_is_fed_by_the_n
         assert_never_listed_again(site, *site.sharers.values(), since=cut)
 
 
+@pytest.mark.long
 def test_n5_a_follower_whose_link_is_cut_stays_live_on_the_hub(site: Site) -> None:
     with Readers(list(site.sharers.values())) as readers:
         hub, _ = fed(site, readers)
@@ -230,6 +234,7 @@ def test_n5_a_follower_whose_link_is_cut_stays_live_on_the_hub(site: Site) -> No
         assert site.requests(third, since=cut) == []
 
 
+@pytest.mark.long
 def test_pending_a_node_takes_nothing_from_peers_and_answers_from_its_own_journal(
     site: Site,
 ) -> None:
@@ -290,6 +295,7 @@ LIES = (
 LEFT = 10.0
 
 
+@pytest.mark.long
 def test_n5_a_hub_that_lies_makes_no_follower_go_backwards_list_again_or_loop(
     pool_plane: ControlPlane, tmp_path: Path
 ) -> None:
@@ -318,6 +324,7 @@ def test_n5_a_hub_that_lies_makes_no_follower_go_backwards_list_again_or_loop(
             until(lambda: all(it.is_fed_by("cloud") for it in followers), what="it is left")
 
 
+@pytest.mark.long
 def test_n4_a_relay_that_may_not_read_a_resource_gets_it_from_no_hub(
     site: Site, pool_plane: ControlPlane
 ) -> None:

@@ -39,6 +39,7 @@ def _is_renewed(node: PoolNode, before: str) -> bool:
     return node.renewed != before
 
 
+@pytest.mark.long
 def test_n1_a_node_that_is_cut_keeps_its_lease_over_a_neighbour_and_the_next_one(
     nodes: Nodes,
 ) -> None:
@@ -63,6 +64,7 @@ def test_n1_a_node_that_is_cut_keeps_its_lease_over_a_neighbour_and_the_next_one
     until(lambda: one.cloud_link[0] == "True", what="the condition says that it is not cut")
 
 
+@pytest.mark.long
 def test_n2_no_heartbeat_of_a_node_whose_kubelet_is_gone(nodes: Nodes) -> None:
     one = nodes["m1"]
     one.kubelet.is_well = False
@@ -103,6 +105,7 @@ def test_a_member_that_starts_while_it_is_cut_knows_its_neighbours(nodes: Nodes)
     renewals(one, 1)
 
 
+@pytest.mark.long
 def test_a_member_with_a_new_token_knows_its_neighbours_after_a_start_while_all_are_cut(
     nodes: Nodes, tmp_path: Path
 ) -> None:
@@ -137,6 +140,7 @@ def _hears_all(node: PoolNode) -> bool:
     return verdicts == ["Alive"] * (len(NAMES) - 1)
 
 
+@pytest.mark.long
 def test_n8_a_lender_that_was_frozen_passes_on_nothing_that_is_older_than_five_seconds(
     nodes: Nodes,
 ) -> None:
@@ -221,6 +225,7 @@ def _asked(connection: ssl.SSLSocket, request: bytes) -> bytes:
         return b""
 
 
+@pytest.mark.long
 def test_one_borrower_does_not_get_more_connections_than_its_budget(nodes: Nodes) -> None:
     one, two = nodes["m1"], nodes["m2"]
     own = own_certificate(one.member.data_dir, "m1")

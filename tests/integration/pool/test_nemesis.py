@@ -22,6 +22,7 @@ ENOUGH_FAULTS = 5
 PROGRAMS = ("kube-apiserver", "etcd", "kube-controller-manager", "kubectl")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [3, 4])
 def test_random_faults_move_no_pod_that_is_to_stay(seed: int) -> None:

@@ -21,7 +21,7 @@ from tools.harness.pods.wire.http_proxy import HttpProxy
 HOST = "kubernetes.default.svc"
 BASIC = "Basic " + base64.b64encode(b"user:secret").decode()
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.long, pytest.mark.slow]
 
 
 @pytest.fixture

@@ -5,10 +5,13 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import yaml
 
 from tools.harness.pods.system import System
 from tools.harness.system.gm_cluster import EXAMPLES, GmCluster
+
+pytestmark = pytest.mark.long
 
 Json = dict[str, Any]
 

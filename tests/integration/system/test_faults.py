@@ -10,6 +10,8 @@ from tools.harness.system import faults
 from tools.harness.system.gm_cluster import HEALING, GmCluster
 from tools.harness.system.ordeal import Ordeal
 
+pytestmark = pytest.mark.long
+
 OBJECTS = 24
 # Of a short play of the nemesis (`make nemesis-gm` is the long one); its seed is fixed.
 SECONDS, SEED = 20.0, 1

@@ -30,6 +30,8 @@ from tools.harness.pods.relay import RelayProcess
 from tools.harness.pods.wire.caller import Caller
 from tools.harness.pods.wire.http_proxy import HttpProxy
 
+pytestmark = pytest.mark.long
+
 # In the certificate of the harness' API server, and in no DNS.
 HOST = "kubernetes.default.svc"
 PASSWORD = "hunter2"

@@ -137,6 +137,7 @@ def test_requests_that_waited_for_a_short_freeze_are_answered_200_by_a_leader_th
     assert pod.leader()["fencingToken"] == token
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_p1_exclusive_when_leaders_freeze_at_random_points(fleet: Fleet) -> None:
     seed = time.time_ns() % 1_000_000

@@ -14,6 +14,7 @@ SECONDS = 25.0
 ENOUGH_FAULTS = 5
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(("seed", "client_go"), [(3, None), (4, "0.37")])
 def test_random_faults_break_no_promise(

@@ -15,6 +15,7 @@ SECONDS = 25.0
 ENOUGH_FAULTS = 5
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(("seed", "members", "shards"), [(5, 3, 16), (6, 4, 256)])
 def test_random_faults_give_no_shard_two_owners(

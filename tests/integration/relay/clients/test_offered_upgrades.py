@@ -61,7 +61,7 @@ def test_r9_javas_own_client_is_answered_while_cut(
 ) -> None:
     if shutil.which("java") is None:
         if os.environ.get("CI", "").lower() in ("1", "true"):
-            pytest.fail("java is missing: .ci/run installs it")
+            pytest.fail("java is missing: make test-deps installs it")
         pytest.skip("java is missing: apt-get install default-jdk-headless")
     contents.configmap("kept", k="v")
     program = tmp_path / "Get.java"

@@ -23,7 +23,7 @@ def informer(client: Client, place: Place, namespace: str, folder: Path) -> Othe
     if client.missing:
         packages = " ".join(client.missing)
         if os.environ.get("CI", "").lower() in ("1", "true"):
-            pytest.fail(f"{packages} is missing: .ci/run installs it")
+            pytest.fail(f"{packages} is missing: make test-deps installs it")
         pytest.skip(f"{packages} is missing: apt-get install {packages}")
     authority = place.authority
     token = place.caller().headers.get("Authorization", "Bearer none").removeprefix("Bearer ")

@@ -102,7 +102,7 @@ def written(watching: Watching) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.manual
 @pytest.mark.timeout(60 * MINUTES + 900)
 @pytest.mark.parametrize("thin", LINKS.values(), ids=LINKS)
 def test_r11_a_thin_link_stays_up_for_as_long_as_it_is_used(

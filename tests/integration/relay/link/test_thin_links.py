@@ -22,7 +22,7 @@ from tools.harness.pods.relay import RelayProcess
 from tools.harness.pods.wire.caller import Caller
 from tools.harness.relay_objects import Contents
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.long, pytest.mark.slow]
 
 # Seconds that the relay is given besides its round trips, and for a machine that is busy.
 BESIDES, BUSY = 2.0, 2.0

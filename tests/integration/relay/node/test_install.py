@@ -393,7 +393,7 @@ def kill_at(node: InstallableNode, number: int) -> bool:
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("again", ["install", "uninstall"])
-@pytest.mark.parametrize("number", [6, 9, pytest.param(0, marks=pytest.mark.long)])
+@pytest.mark.parametrize("number", [6, 9, pytest.param(0, marks=pytest.mark.manual)])
 def test_one_that_is_killed_is_taken_back_by_the_next(
     node: InstallableNode, number: int, again: str
 ) -> None:

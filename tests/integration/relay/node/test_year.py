@@ -2,9 +2,9 @@
 descriptors are what they were, and what kubelet asks at a reboot is answered while cut.
 
 A year has 525,600 runs of a CronJob a minute; the budget here is a sixteenth of the default, so
-that a sixteenth of a year fills it as often. `make soak-limits` plays that; `make test` as much as
-fills each share of the budget several times. Each run is what kubelet asks about a pod, and others
-ask by ever new names and selectors; the pods' states are ten times as long as usual.
+that a sixteenth of a year fills it as often. `make soak-limits` plays that; `make test-long` as
+much as fills each share of the budget several times. Each run is what kubelet asks about a pod, and
+others ask by ever new names and selectors; the pods' states are ten times as long as usual.
 """
 
 import os
@@ -26,6 +26,8 @@ from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.observers.observer import wait_for
 from tools.harness.pods.wire.caller import Caller
 from tools.harness.relay_objects import Contents
+
+pytestmark = pytest.mark.long
 
 MIB: Final = 1024 * 1024
 BUDGET: Final = 8 * MIB

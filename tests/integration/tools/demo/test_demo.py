@@ -26,6 +26,8 @@ from tools.harness.controlplane.fixtures import require_program
 from tools.harness.pods.observers.observer import wait_for
 from tools.harness.pods.system import MODES
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[4]
 # Seconds for a run on a busy machine; a quiet one needs 20.
 RUN_TIMEOUT = 240.0

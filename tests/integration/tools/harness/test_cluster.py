@@ -17,6 +17,8 @@ from tools.harness.controlplane.audit import RESPONSE_COMPLETE
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fixtures import require_program
 
+pytestmark = pytest.mark.long
+
 # Seconds for the API server's watch on service accounts to tell it of a deleted one. (A token that
 # it had accepted before would live for its TokenSuccessCacheTTL of 10 s.)
 REVOCATION_TIMEOUT = 20.0

@@ -15,6 +15,8 @@ from tools.harness.pods.kubelet.stand_in import Kubelet
 from tools.harness.pods.observers.observer import wait_for
 from tools.harness.pods.wire.caller import Caller
 
+pytestmark = pytest.mark.long
+
 Json = dict[str, Any]
 NODE = "edge-parts"
 SAYS_HELLO = [sys.executable, "-c", "import os; print('hello', os.environ['WHERE'])"]

@@ -9,6 +9,8 @@ from tools.harness.controlplane.clients.kept_client import KeptClient
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 
+pytestmark = pytest.mark.long
+
 PATH = "/api/v1/namespaces/default"
 
 

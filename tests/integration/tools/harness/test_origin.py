@@ -14,6 +14,8 @@ from tools.harness.controlplane.audit import RESPONSE_COMPLETE, RESPONSE_STARTED
 from tools.harness.controlplane.origin import OriginServer
 from tools.harness.pods.observers.observer import wait_for
 
+pytestmark = pytest.mark.long
+
 TIMEOUT = 20.0
 
 

@@ -33,6 +33,8 @@ from tools.harness.controlplane.fixtures import require_program
 from tools.harness.controlplane.reservation import LOOPBACK, Reservation
 from tools.harness.pods.observers.observer import wait_for
 
+pytestmark = pytest.mark.long
+
 # Seconds after which a test client gives up on an answer that must not come; and of one that must,
 # on a machine that is busy with other tests.
 PATIENCE = 0.5

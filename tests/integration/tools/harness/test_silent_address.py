@@ -9,6 +9,8 @@ from pool_sidecar.core.peers import Sign
 from pool_sidecar.lan.host_signs import CLOSED_PORT, HostSigns
 from tools.harness.pods.wire.silent_address import SilentAddress
 
+pytestmark = pytest.mark.long
+
 ADDRESS = "127.0.79.1"
 
 

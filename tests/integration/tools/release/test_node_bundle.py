@@ -13,7 +13,7 @@ import pytest
 from edge_sidecars.runtime.version import VERSION
 from tools.release.node.bundle import Target, write_bundle
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.long, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[4]
 
