@@ -16,6 +16,7 @@ UNITS: Final = "/etc/systemd/system"
 RELAY, KUBELET, CONTAINERD = "relay-sidecar.service", "kubelet.service", "containerd.service"
 KUBELET_DROP_IN: Final = f"{UNITS}/kubelet.service.d/20-relay-sidecar.conf"
 KUBELET_SETTINGS: Final = "/etc/kubernetes/kubelet.json"
+SETTINGS_DROP_INS: Final = "/etc/kubernetes/kubelet.conf.d"
 RUNTIME_SETTINGS: Final = "/etc/containerd/config.toml"
 KEY: Final = "/etc/relay-sidecar/key"
 DATA: Final = "/var/lib/relay-sidecar"
@@ -122,6 +123,21 @@ def written(path: str, content: str | bytes, mode: int = 0o644) -> Callable[[Nod
 
 def with_mode(path: str, mode: int) -> Callable[[NodeFiles], None]:
     return lambda node: node.chmod(path, mode)
+
+
+_SETTINGS_KIND: Final = (
+    '"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"'
+)
+
+
+def _settings_by_drop_in(content: str) -> Callable[[NodeFiles], None]:
+    """Of kubelet's configuration."""
+
+    def do(node: NodeFiles) -> None:
+        started_as(KUBELET, lambda line: f"{line} --config-dir={SETTINGS_DROP_INS}")(node)
+        node.write(f"{SETTINGS_DROP_INS}/more/50-dns.conf", content)
+
+    return do
 
 
 def _restarted_nicely(node: NodeFiles) -> None:
@@ -280,13 +296,23 @@ OF_KUBELET: Final = (
     fails(
         "kubelet's configuration is broken",
         f"--config={KUBELET_SETTINGS}: ",
-        written(KUBELET_SETTINGS, '{"kind": "KubeletConfiguration", '),
+        written(KUBELET_SETTINGS, f"{{{_SETTINGS_KIND}"),
     ),
     fails("kubelet's client CA is gone", "its clientCAFile", removed(CLIENT_CA)),
     fails(
         "clusterDNS leads nowhere",
         "clusterDNS 10.96.0.10 is no address",
         edited(KUBELET_SETTINGS, "169.254.20.11", "10.96.0.10"),
+    ),
+    fails(
+        "clusterDNS leads nowhere by a drop-in of kubelet's configuration",
+        "clusterDNS 10.96.0.10 is no address",
+        _settings_by_drop_in(f'{{{_SETTINGS_KIND}, "clusterDNS": ["10.96.0.10"]}}'),
+    ),
+    fails(
+        "a drop-in of kubelet's configuration is broken",
+        f"--config-dir={SETTINGS_DROP_INS}/more/50-dns.conf: ",
+        _settings_by_drop_in(f"{{{_SETTINGS_KIND}"),
     ),
     fails(
         "kubelet's resolvers are missing",
@@ -345,7 +371,7 @@ OF_RUNTIME: Final = (
     fails(
         "another network comes first, and is broken",
         f"{NETWORKS}/00-first.conflist: it cannot be read",
-        written(f"{NETWORKS}/00-first.conflist", "{"),
+        written(f"{NETWORKS}/00-first.conflist", "[" * 20_000),
     ),
     harmless(
         "another network comes later, and is broken",

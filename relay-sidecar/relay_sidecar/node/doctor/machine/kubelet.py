@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from edge_sidecars.local_apiserver.core.body.json_patch import merge_objects
 from relay_sidecar.node.doctor.machine.runtime import SOCKET
 from relay_sidecar.node.doctor.machine.unit_files import Command, Disk
 
@@ -31,14 +32,18 @@ class Kubelet:
 def read_kubelet(command: Command, disk: Disk) -> Kubelet:
     named = command.flag("--config")
     lacks: list[str] = []
-    content: Mapping[str, Any] = {}
-    if named is not None:
-        try:
-            content = _configuration(named, disk)
-        except ValueError as error:
-            lacks.append(f"--config={named}: {error}")
+    content: dict[str, Any] = {}
     folder = command.flag("--config-dir")
-    drop_ins = [] if folder is None else sorted(disk.at(folder).glob("*.conf"))
+    if folder and not disk.at(folder).is_dir():
+        lacks.append(f"--config-dir={folder} does not exist")
+    drop_ins = _drop_ins(Path(folder), disk) if folder else []
+    for flag, path in (("--config", named), *(("--config-dir", it) for it in drop_ins)):
+        if path is None:
+            continue
+        try:
+            content = merge_objects(content, _configuration(path, disk))
+        except ValueError as error:
+            lacks.append(f"{flag}={path}: {error}")
     dns, socket = content.get("clusterDNS"), content.get("containerRuntimeEndpoint")
     flags = {name: command.flag(name) for name in ("--cluster-dns", "--container-runtime-endpoint")}
     if flags["--cluster-dns"]:
@@ -52,12 +57,20 @@ def read_kubelet(command: Command, disk: Disk) -> Kubelet:
         has_bootstrap=bool(command.flag("--bootstrap-kubeconfig")),
         socket=str(socket).removeprefix("unix://"),
         cluster_dns=tuple(map(str, dns)) if isinstance(dns, list) else (),
-        files=(*files, *(Path(folder or "/") / each.name for each in drop_ins)),
+        files=(*files, *map(Path, drop_ins)),
         lacks=tuple(lacks),
     )
 
 
-def _configuration(path: str, disk: Disk) -> Mapping[str, Any]:
+def _drop_ins(folder: Path, disk: Disk) -> list[str]:
+    """In the order in which kubelet lays them over its configuration (cmd/kubelet/app,
+    mergeKubeletConfigurations): also of folders in it, and not of links to folders."""
+    top = disk.at(folder)
+    found = [it.relative_to(top) for it in top.rglob("*.conf") if not it.is_dir()]
+    return [str(folder / it) for it in sorted(found, key=lambda it: it.parts)]
+
+
+def _configuration(path: str, disk: Disk) -> dict[str, Any]:
     """Raises ValueError, in one line."""
     from yaml import YAMLError, safe_load
 
@@ -65,7 +78,7 @@ def _configuration(path: str, disk: Disk) -> Mapping[str, Any]:
         content = safe_load(disk.at(path).read_bytes())
     except OSError as error:
         raise ValueError(error.strerror or str(error)) from error
-    except YAMLError as error:
+    except (YAMLError, RecursionError) as error:
         raise ValueError(" ".join(str(error).split())) from error
     if not (isinstance(content, dict) and content.get("kind") == KIND):
         raise ValueError(f"it is no {KIND}")

@@ -141,7 +141,7 @@ def _output(command: Sequence[str]) -> str | Unknown:
 def _network(path: Path, disk: Disk) -> Network:
     try:
         content = json.loads(disk.at(path).read_bytes())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         return Network(path, (), f"it cannot be read: {error}")
     if not isinstance(content, dict):
         return Network(path, (), "it is no object")
