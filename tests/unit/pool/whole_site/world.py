@@ -15,7 +15,6 @@ has to say, by what really was and by no process's memory:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import cast
@@ -81,6 +80,8 @@ class Process:
         self.pool.follow(directory)
         self.announcements = Announcements()
         self.is_found = False
+        # Of whom the directory was made.
+        self.follows: object = None
         self.ran_at = now
         self.saved_at, self.saved_news = now, 0
         # What `Member.situation` reads of its process.
@@ -113,6 +114,12 @@ class Site:
         self._told: dict[tuple[str, str], tuple[float, float]] = {}
         self._reached: dict[tuple[str, str], float] = {}
         self._due: dict[str, float] = {}
+        self._pairs = tuple(
+            (one, other, (one.name, other.name))
+            for one in self.nodes.values()
+            for other in self.nodes.values()
+            if one is not other
+        )
         for name, node in self.nodes.items():
             self.cloud.add_node(name, POOL, may_lead=True)
             node.renewed_at = self.now
@@ -278,8 +285,9 @@ class Site:
 
     def _reaches(self, node: Node, other: Node) -> bool:
         """Its host."""
-        is_parted = frozenset((node.name, other.name)) in self.parted
-        return other.has_power and not (node.is_alone or other.is_alone or is_parted)
+        if not other.has_power or node.is_alone or other.is_alone:
+            return False
+        return not self.parted or frozenset((node.name, other.name)) not in self.parted
 
     def _has_way(self, node: Node) -> bool:
         """To the API server."""
@@ -299,10 +307,12 @@ class Site:
         if node.speaks and now - node.renewed_at >= RENEW and not node.has_link:
             # A lent link revives nothing that is Unknown already.
             node.renewed_at = now
-        directory = self._directory(name)
-        if directory != process.directory:
-            process.pool.follow(directory)
-        member = self.cloud.members.get(name)
+        members = self.cloud.members
+        standings = [(it, of.is_dead, of.is_lost) for it, of in members.items()]
+        if standings != process.follows:
+            process.follows = standings
+            process.pool.follow(self._directory(name))
+        member = members.get(name)
         if member is None:
             return
         if not process.is_found:
@@ -350,15 +360,15 @@ class Site:
 
     def _look_at_pairs(self) -> None:
         now = self.now
-        for node, other in self._pairs():
-            pair = (node.name, other.name)
-            if self._reaches(node, other) and node.has_power:
+        for node, other, pair in self._pairs:
+            if node.has_power and self._reaches(node, other):
                 self._gone.pop(pair, None)
-                self._reached.setdefault(pair, now)
+                reached = self._reached.setdefault(pair, now)
+                is_ill = other.is_walled or not (other.runs and other.speaks)
             else:
                 self._gone.setdefault(pair, now)
                 self._reached.pop(pair, None)
-            is_ill = pair in self._gone or other.is_walled or not (other.runs and other.speaks)
+                reached, is_ill = now, True
             if is_ill:
                 self._ill.setdefault(pair, now)
             else:
@@ -366,19 +376,15 @@ class Site:
             if self._contact_at.get(node.name) == now - STEP:
                 gone, ill = self._gone.get(pair, now), self._ill.get(pair, now)
                 self._told[pair] = now - gone, now - ill
-            self._judge_view(node, other)
+            if now - reached > SEEN and node.runs:
+                self._judge_view(node, other, now - reached)
 
-    def _judge_view(self, node: Node, other: Node) -> None:
-        if not node.runs or node.process is None:
-            return
-        reached = self._reached.get((node.name, other.name))
-        shown = node.process.pool.peers.standing(other.name, self.now)
-        is_out = shown is not None and shown.verdict is Verdict.SILENT
-        if is_out and reached is not None and self.now - reached > SEEN:
-            since = self.now - reached
+    def _judge_view(self, node: Node, other: Node, reached: float) -> None:
+        shown = cast(Process, node.process).pool.peers.standing(other.name, self.now)
+        if shown is not None and shown.verdict is Verdict.SILENT:
             self.violations.append(
                 f"endpoints: {node.name} takes {other.name} for silent, whose host it has reached "
-                f"for {since:g}s"
+                f"for {reached:g}s"
             )
 
     def _judge_mark(self, name: str, at: float) -> None:
@@ -418,9 +424,3 @@ class Site:
     def _is_well(self, node: Node) -> bool:
         is_heard = node.runs and node.speaks and node.has_link and not node.is_alone
         return is_heard and self.cloud.nodes[node.name].is_ready
-
-    def _pairs(self) -> Iterator[tuple[Node, Node]]:
-        for node in self.nodes.values():
-            for other in self.nodes.values():
-                if other is not node:
-                    yield node, other
