@@ -33,7 +33,7 @@ FOREIGN = {
     *("--bump-revision", "--mark-compacted"),
     *("--create", "--extract", "--file", "--fail", "--config-test", "--patch-file"),
     # Of kubelet.
-    "--bootstrap-kubeconfig",
+    *("--bootstrap-kubeconfig", "--config-dir"),
     # Of Helm.
     *("--create-namespace", "--set", "--set-string"),
     # Of kube-apiserver.
