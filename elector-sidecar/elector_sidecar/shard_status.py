@@ -6,8 +6,8 @@ Pure: computed from a `ShardsView` and `now` in the request that asks (P2), neve
 import json
 from typing import Any
 
+from edge_sidecars.apimachinery.shard_ranges import selector
 from elector_sidecar.shards.shard_view import ShardsView, ShardView
-from elector_sidecar.shards.table.ranges import selector
 
 
 def shards_document(view: ShardsView, *, now: float, identity: str, reason: str) -> dict[str, Any]:

@@ -5,9 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"hash/fnv"
 	"log"
-	"math/bits"
 	"net/http"
 	"net/url"
 	"sync"
@@ -91,10 +89,7 @@ func (s *Shards) owns(uid types.UID, limit time.Duration) bool {
 	if s.newest.ValidUntil == nil || boottime()+limit.Seconds() >= *s.newest.ValidUntil {
 		return false
 	}
-	hash := fnv.New64a()
-	hash.Write([]byte(uid))
-	number, _ := bits.Mul64(hash.Sum64(), s.newest.Shards)
-	return s.owned[number]
+	return s.owned[shardOf(string(uid), s.newest.Shards)]
 }
 
 func (s *Shards) follow(ctx context.Context) error {

@@ -8,6 +8,7 @@ import argparse
 import sys
 from collections.abc import Mapping
 
+from edge_sidecars.apimachinery.shard_ranges import MIN_SHARDS
 from edge_sidecars.runtime.cli.options import Options, Parser
 from edge_sidecars.runtime.cli.program import run_command
 from edge_sidecars.runtime.cli.rbac_manifest import (
@@ -21,7 +22,6 @@ from edge_sidecars.runtime.cli.rbac_manifest import (
 from edge_sidecars.runtime.cli.values import BadInput
 from elector_sidecar.config import PREFIX
 from elector_sidecar.config.config import MAX_LABEL_VALUE, MAX_NAME, NAME_PATTERN, label, shards
-from elector_sidecar.shards.table.ranges import MIN_SHARDS
 
 PROG = "elector-sidecar rbac"
 LEASES = "coordination.k8s.io"

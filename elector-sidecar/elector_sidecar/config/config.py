@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from edge_sidecars.apimachinery.shard_ranges import MAX_SHARDS, MIN_SHARDS
 from edge_sidecars.runtime.cli.options import (
     SERVICE_ACCOUNT_DIR,
     Options,
@@ -43,7 +44,6 @@ from edge_sidecars.runtime.cli.values import (
 )
 from elector_sidecar.config import DEFAULT_LISTEN, PREFIX, contrib
 from elector_sidecar.core.timing import Timing, UnsafeTiming
-from elector_sidecar.shards.table.ranges import MAX_SHARDS, MIN_SHARDS
 
 __all__ = ["Address", "BadInput", "Config", "address", "load", "parser", "seconds"]
 

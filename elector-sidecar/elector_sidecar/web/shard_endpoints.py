@@ -8,6 +8,7 @@ before the answer is built, and no shard becomes free before it has passed or wa
 import json as to_json
 from dataclasses import dataclass
 
+from edge_sidecars.apimachinery.shard_ranges import shard_of
 from edge_sidecars.runtime.cli.values import BadInput, whole
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.web import aiohttp_web as web
@@ -16,7 +17,6 @@ from elector_sidecar.core.lease import pod_name
 from elector_sidecar.elector import Elector
 from elector_sidecar.shard_status import shards_json
 from elector_sidecar.sharding import Sharding
-from elector_sidecar.shards.table.ranges import shard_of
 from elector_sidecar.web.document_stream import follow
 from elector_sidecar.web.wait_limit import RENEWAL_POLL, WaitLimit, full, truth, wait_seconds
 from elector_sidecar.web.wait_limit import named_seconds as seconds

@@ -14,10 +14,12 @@ Of an elector with `--shards`, which objects are this pod's:
 are their pure arithmetic; `document_stream.py` follows an elector's documents for both.
 """
 
+from edge_sidecars.apimachinery.shard_ranges import fnv1a as hash_of
+from edge_sidecars.apimachinery.shard_ranges import shard_of
 from edge_sidecars.leader_client.client import LeaderClient
 from edge_sidecars.leader_client.lead import LeaderDocument
 from edge_sidecars.leader_client.shard_client import ShardClient
-from edge_sidecars.leader_client.shards import Shard, ShardsDocument, hash_of, shard_of
+from edge_sidecars.leader_client.shards import Shard, ShardsDocument
 
 __all__ = [
     "LeaderClient",

@@ -12,9 +12,15 @@ CLOCK_BOOTTIME, and come in.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Self, TypeGuard
 
+from edge_sidecars.apimachinery.shard_ranges import (
+    MAX_SHARDS,
+    MIN_SHARDS,
+    shard_bounds,
+    shard_of,
+    shard_range,
+)
 from edge_sidecars.leader_client.proof import (
     NotAnElectorDocument,
     Proof,
@@ -22,27 +28,6 @@ from edge_sidecars.leader_client.proof import (
     remaining_seconds,
     text,
 )
-
-# FNV-1a, 64 bit: RFC 9923, section 5; KEP-5866 hashes the field's bytes so.
-_OFFSET = 0xCBF29CE484222325
-_PRIME = 0x100000001B3
-_MASK = (1 << 64) - 1
-# elector-sidecar's --shards.
-MAX_SHARDS = 256
-
-
-# A main asks several times about each object that it works on.
-@lru_cache(maxsize=4096)
-def hash_of(uid: str) -> int:
-    """64 bits."""
-    hashed = _OFFSET
-    for byte in uid.encode():
-        hashed = ((hashed ^ byte) * _PRIME) & _MASK
-    return hashed
-
-
-def shard_of(uid: str, shards: int) -> int:
-    return hash_of(uid) * shards >> 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +41,7 @@ class Shard:
     @property
     def range(self) -> tuple[int, int]:
         """Half-open: the last one ends at 2^64."""
-        return -(-(self.number << 64) // self.of), -(-((self.number + 1) << 64) // self.of)
+        return shard_bounds(self.number, self.of)
 
     def covers(self, uid: str) -> bool:
         return shard_of(uid, self.of) == self.number
@@ -91,7 +76,7 @@ class ShardsDocument:
     def parse(cls, document: Mapping[str, object]) -> Self:
         """Raises `NotAnElectorDocument`."""
         shards = document.get("shards")
-        if not _is_whole(shards) or not 1 < shards <= MAX_SHARDS:
+        if not _is_whole(shards) or not MIN_SHARDS <= shards <= MAX_SHARDS:
             raise NotAnElectorDocument(f"shards is {shards!r:.80}")
         owned = _shards(document, "owned", shards)
         remaining = document.get("remainingSeconds")
@@ -204,7 +189,7 @@ def _shards(document: Mapping[str, object], key: str, shards: int) -> tuple[Shar
         if not isinstance(token, str | int) or not str(token):
             raise NotAnElectorDocument(f"the fencingToken of shard {it} is {token!r:.80}")
         shard = Shard(it, shards, str(token))
-        if entry.get("range") != [f"0x{bound:016x}" for bound in shard.range]:
+        if entry.get("range") != list(shard_range(it, shards)):
             raise NotAnElectorDocument(f"the range of shard {it} is {entry.get('range')!r:.80}")
         found.append(shard)
     return tuple(found)

@@ -10,8 +10,8 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any
 
+from edge_sidecars.apimachinery.shard_ranges import MAX_SHARDS, MIN_SHARDS
 from elector_sidecar.core.timing import MAX_LEASE_DURATION
-from elector_sidecar.shards.table.ranges import MAX_SHARDS, MIN_SHARDS
 
 TABLE_ANNOTATION = "edge-sidecars.io/shards"
 # What was found in its place and is no successor, for whoever edited it.

@@ -11,7 +11,8 @@ import msgspec
 from msgspec import Struct
 
 from edge_sidecars.apimachinery.objects import Item, decode
-from edge_sidecars.apimachinery.selection.shards import ShardSelector, fnv1a_64, namespace_hash
+from edge_sidecars.apimachinery.selection.shards import ShardSelector, namespace_hash
+from edge_sidecars.apimachinery.shard_ranges import fnv1a
 
 
 class _AttrsMetadata(Struct, gc=False):
@@ -78,7 +79,7 @@ def is_in_shard(item: Item, shards: ShardSelector) -> bool:
     if shards.is_of_namespace:
         return shards.admits(namespace_hash(item.key[0]))
     if item.uid_hash is None:
-        msgspec.structs.force_setattr(item, "uid_hash", fnv1a_64(uid(item.raw)))
+        msgspec.structs.force_setattr(item, "uid_hash", fnv1a(uid(item.raw)))
     return shards.admits(item.uid_hash or 0)
 
 

@@ -15,11 +15,7 @@ from functools import lru_cache
 from edge_sidecars.apimachinery.lru import lru
 from edge_sidecars.apimachinery.selection.selector import CACHE_SIZE
 from edge_sidecars.apimachinery.selection.shard_parser import NAMESPACE, ShardRange, parse_ranges
-
-# FNV-1a with 64 bits: RFC 9923, section 5.
-_OFFSET = 0xCBF29CE484222325
-_PRIME = 0x100000001B3
-_MASK = (1 << 64) - 1
+from edge_sidecars.apimachinery.shard_ranges import fnv1a
 
 
 def _union(spans: Iterable[tuple[int, int]]) -> list[int]:
@@ -64,7 +60,7 @@ class ShardSelector:
 
     def matches(self, uid: str, namespace: str) -> bool:
         """Whether the object of this uid and namespace is selected."""
-        return self.admits(namespace_hash(namespace) if self.is_of_namespace else fnv1a_64(uid))
+        return self.admits(namespace_hash(namespace) if self.is_of_namespace else fnv1a(uid))
 
     def __str__(self) -> str:
         return " || ".join(
@@ -80,12 +76,5 @@ def _parse(text: str) -> ShardSelector:
     return ShardSelector(tuple(parse_ranges(text)))
 
 
-def fnv1a_64(text: str) -> int:
-    hashed = _OFFSET
-    for byte in text.encode():
-        hashed = (hashed ^ byte) * _PRIME & _MASK
-    return hashed
-
-
 # Few namespaces, many objects.
-namespace_hash = lru_cache(CACHE_SIZE)(fnv1a_64)
+namespace_hash = lru_cache(CACHE_SIZE)(fnv1a)

@@ -11,7 +11,8 @@ from http import HTTPStatus
 import pytest
 
 from edge_sidecars.apimachinery.protobuf_wire import fields
-from edge_sidecars.apimachinery.selection.shards import ShardSelector, fnv1a_64
+from edge_sidecars.apimachinery.selection.shards import ShardSelector
+from edge_sidecars.apimachinery.shard_ranges import fnv1a
 from tests.integration.relay.conftest import check_logs
 from tests.integration.relay.place import PATIENT, Kind, Place
 from tools.harness.controlplane.cluster import ControlPlane
@@ -279,7 +280,7 @@ def test_r3_a_watch_tells_what_happens_in_its_shard(
         expected: list[tuple[str, str]] = []
 
         def happened(kind: str, name: str) -> None:
-            if fnv1a_64(made[name]["metadata"]["uid"]) < 1 << 63:
+            if fnv1a(made[name]["metadata"]["uid"]) < 1 << 63:
                 expected.append((kind, name))
 
         for number in range(8):
@@ -333,7 +334,7 @@ def test_r3_a_watch_in_protobuf_tells_its_shard(caller: Caller, world: World) ->
         [raw] = (v for n, v in of_message(unknown[4:]) if n == 2)
         names.append(proto_name(raw))
         body = body[end:]
-    expected = [it["metadata"] for it in made if fnv1a_64(it["metadata"]["uid"]) < 1 << 63]
+    expected = [it["metadata"] for it in made if fnv1a(it["metadata"]["uid"]) < 1 << 63]
     assert names == [it["name"] for it in expected]
 
 
@@ -520,7 +521,7 @@ def test_r3_a_custom_resource_is_pushed_down_once_there_is_one(
     assert shown(caller.get(path, asked)) == {
         it["metadata"]["name"]
         for it in inside.list(widgets.resource)["items"]
-        if fnv1a_64(it["metadata"]["uid"]) < 1 << 63
+        if fnv1a(it["metadata"]["uid"]) < 1 << 63
     }
     targets = asked_of(world, inside, widgets.resource)
     pushed = [it for it in targets if "shardSelector" in it and "limit=1&" not in it]
@@ -538,7 +539,7 @@ def test_r3_a_version_before_the_window_is_watched_upstream(own: Place, world: W
         "shardSelector": HALVES[0],
         "timeoutSeconds": 60,
     }
-    mine = [it["metadata"]["name"] for it in made if fnv1a_64(it["metadata"]["uid"]) < 1 << 63]
+    mine = [it["metadata"]["name"] for it in made if fnv1a(it["metadata"]["uid"]) < 1 << 63]
     with own.caller().watch(path, asked) as watching:
         watching.wait_told(*(("ADDED", name) for name in mine))
 
@@ -551,7 +552,7 @@ def test_r9_a_deletecollection_is_upstreams(caller: Caller, world: World) -> Non
     left = {
         it["metadata"]["name"]
         for it in inside.list("configmaps")["items"]
-        if fnv1a_64(it["metadata"]["uid"]) >= 1 << 63
+        if fnv1a(it["metadata"]["uid"]) >= 1 << 63
     }
     deleted = caller.ask(path, {"shardSelector": HALVES[0]}, method="DELETE")
     assert deleted.status == HTTPStatus.OK
@@ -566,7 +567,7 @@ def test_r3_the_local_api_server_selects_by_shard_and_deletes_what_is_selected()
             body = {"metadata": {"name": f"c{number:02}"}}
             uids[f"c{number:02}"] = caller.post(path, body).expect(201)["metadata"]["uid"]
         lower, upper = (
-            {name for name, uid in uids.items() if (fnv1a_64(uid) >> 63) == half} for half in (0, 1)
+            {name for name, uid in uids.items() if (fnv1a(uid) >> 63) == half} for half in (0, 1)
         )
         for accept in ("application/json", METADATA):
             listed = caller.get(path, {"shardSelector": HALVES[0]}, accept=accept)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge_sidecars.apimachinery.selection.selector import BadSelector
-from edge_sidecars.apimachinery.selection.shards import ShardSelector, fnv1a_64
+from edge_sidecars.apimachinery.selection.shards import ShardSelector
 from tests.unit.lib.apimachinery.selection import texts
 
 UID = "object.metadata.uid"
@@ -21,23 +21,6 @@ bounds = st.lists(st.integers(0, 2**64), min_size=2, max_size=2, unique=True).ma
 
 def text(start: int, end: int) -> str:
     return f"shardRange({UID},'0x{start:016x}','0x{end:016x}')"
-
-
-# What sharding.HashField of k8s.io/apimachinery v0.36.3 answers.
-@pytest.mark.parametrize(
-    ("value", "hashed"),
-    [
-        ("", 0xCBF29CE484222325),
-        ("a", 0xAF63DC4C8601EC8C),
-        ("foobar", 0x85944171F73967E8),
-        ("default", 0xEBADA5168620C5FE),
-        ("347408aa-c195-4107-bf93-70c843861538", 0x7AA5EAED5E763FD1),
-        ("ffffffff-ffff-ffff-ffff-ffffffffffff", 0x7718F1B2F3CDD331),
-        ("é", 0x0AC21707B7181E01),
-    ],
-)
-def test_the_hash_is_that_of_go(value: str, hashed: int) -> None:
-    assert fnv1a_64(value) == hashed
 
 
 def test_a_range_has_its_start_and_not_its_end() -> None:

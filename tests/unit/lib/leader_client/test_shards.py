@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge_sidecars.leader_client import Shard, ShardsDocument, hash_of, shard_of
+from edge_sidecars.leader_client import Shard, ShardsDocument, shard_of
 from edge_sidecars.leader_client.proof import NotAnElectorDocument
 from edge_sidecars.leader_client.shards import ShardClaims
 from tests.examples import play
@@ -50,32 +50,6 @@ def uid_in(shard: int) -> str:
 
 def numbers(shards: tuple[Shard, ...]) -> list[int]:
     return sorted(it.number for it in shards)
-
-
-@pytest.mark.parametrize(
-    ("uid", "hashed"),
-    # draft-eastlake-fnv, appendix C.
-    [("", 0xCBF29CE484222325), ("a", 0xAF63DC4C8601EC8C), ("foobar", 0x85944171F73967E8)],
-)
-def test_a_uid_is_hashed_as_kubernetes_does(uid: str, hashed: int) -> None:
-    assert hash_of(uid) == hashed
-
-
-@given(uid=st.uuids().map(str), shards=st.integers(2, 256))
-def test_an_object_is_in_the_range_of_its_shard_and_in_no_other(uid: str, shards: int) -> None:
-    low, high = Shard(shard_of(uid, shards), shards, "1").range
-    assert low <= hash_of(uid) < high
-    assert [n for n in range(shards) if Shard(n, shards, "1").covers(uid)] == [
-        shard_of(uid, shards)
-    ]
-
-
-@given(shards=st.integers(2, 256))
-def test_ranges_are_all_of_the_hash_without_gaps(shards: int) -> None:
-    ranges = [Shard(number, shards, "1").range for number in range(shards)]
-    assert ranges[0][0] == 0
-    assert ranges[-1][1] == 1 << 64
-    assert all(ranges[n][1] == ranges[n + 1][0] for n in range(shards - 1))
 
 
 def test_nothing_is_owned_before_a_document_nor_after_its_deadline() -> None:

@@ -1,21 +1,51 @@
 """The hash and the ranges are Kubernetes' own (KEP-5866)."""
 
+import json
+import os
 import re
+import shutil
+import subprocess
 from itertools import pairwise
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elector_sidecar.shards.table.ranges import fnv1a, selector, shard_of, shard_range
+from edge_sidecars.apimachinery.shard_ranges import fnv1a, selector, shard_of, shard_range
+from edge_sidecars.leader_client import Shard
+from tests.unit.repository.checkout import ROOT
 
 COUNTS = st.integers(2, 256)
 
 
-def test_the_hash_is_64_bit_fnv_1a() -> None:
-    """The vectors of draft-eastlake-fnv."""
-    assert fnv1a("") == 0xCBF29CE484222325
-    assert fnv1a("a") == 0xAF63DC4C8601EC8C
-    assert fnv1a("foobar") == 0x85944171F73967E8
+KNOWN = json.loads((ROOT / "examples/sharded-operator/testdata/shards.json").read_text())
+
+
+@pytest.mark.parametrize("known", KNOWN, ids=lambda known: known["uid"] or "empty")
+def test_hashes_and_shards_are_the_known_ones(known: dict[str, Any]) -> None:
+    """Hashes by sharding.HashField of k8s.io/apimachinery v0.36.3."""
+    uid = known["uid"]
+    assert f"{fnv1a(uid):016x}" == known["hash"]
+    shards = {int(count): shard for count, shard in known["shards"].items()}
+    assert {count: shard_of(uid, count) for count in shards} == shards
+    assert {count for count in shards if Shard(shards[count], count, "1").covers(uid)} == set(
+        shards
+    )
+
+
+def test_the_example_in_go_finds_the_same_shards() -> None:
+    """`go test` of the one file without dependencies, which reads the same table."""
+    if shutil.which("go") is None:
+        pytest.skip("go is not installed")
+    names = ["shard_of.go", "shard_of_test.go"]
+    folder = ROOT / "examples/sharded-operator"
+    # No fetch of another toolchain, and no telemetry.
+    environment = os.environ | {"GOTOOLCHAIN": "local", "GOFLAGS": "-mod=mod"}
+    done = subprocess.run(
+        ["go", "test", *names], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @given(uid=st.uuids().map(str), shards=COUNTS)
