@@ -351,6 +351,11 @@ OF_RUNTIME: Final = (
         with_mode(f"{PLUGINS}/sticky-ipam", 0o644),
     ),
     fails(
+        "sticky-ipam gives what host-local gives",
+        f"{PLUGINS}/sticky-ipam.passthrough has it give pods other addresses",
+        written(f"{PLUGINS}/sticky-ipam.passthrough", ""),
+    ),
+    fails(
         "host-local is gone",
         f"{PLUGINS}/host-local does not exist",
         removed(f"{PLUGINS}/host-local"),

@@ -13,6 +13,7 @@ from relay_sidecar.node.doctor.finding import Finding, unknown
 from relay_sidecar.node.doctor.machine.runtime import Network, Runtime
 from relay_sidecar.node.doctor.pods import Pod, image_name
 from relay_sidecar.node.doctor.unknown import Unknown
+from relay_sidecar.node.installer.cni import STICKY
 
 _NETWORK: Final = "the network of pods"
 _NAMES: Final = "names in pods"
@@ -79,7 +80,9 @@ def _of_plugins(facts: Facts, hosts: Sequence[Pod]) -> Iterator[Finding]:
     for name, lack in facts.machine.plugins.items():
         callers = [] if isinstance(found, Unknown) else [it for it in found if name in it.plugins]
         why = f"{lack}, and {_by(callers)} calls it"
-        finding = Finding(_NETWORK, why, "put the plugin back")
+        is_ours = name == STICKY
+        remedy = "run `relay-sidecar node install` again" if is_ours else "put the plugin back"
+        finding = Finding(_NETWORK, why, remedy)
         yield from _unless_written(str(runtime.plugin_folders[0]), name, hosts, finding)
 
 

@@ -26,7 +26,7 @@ from relay_sidecar.node.doctor.machine.runtime import (
 from relay_sidecar.node.doctor.machine.service import Run, Service, program_lack, service
 from relay_sidecar.node.doctor.machine.unit_files import Command, Disk, Unit, UnitFiles
 from relay_sidecar.node.doctor.unknown import Unknown
-from relay_sidecar.node.installer import units
+from relay_sidecar.node.installer import cni, units
 from relay_sidecar.node.installer.inputs import encrypted_credential
 from relay_sidecar.node.installer.plan import CREDENTIAL
 
@@ -296,3 +296,9 @@ def _lacking_plugins(
             yield name, f"{runtime.plugin_folders[0] / name} does not exist"
         elif not any(os.access(place, os.X_OK) for place in places):
             yield name, f"{runtime.plugin_folders[0] / name} cannot be executed"
+        elif name == cni.STICKY and any(_is_passing(place) for place in places):
+            yield name, f"{cni.PASSTHROUGH} has it give pods other addresses"
+
+
+def _is_passing(plugin: Path) -> bool:
+    return plugin.is_file() and plugin.with_name(cni.PASSTHROUGH.name).exists()
