@@ -1,4 +1,6 @@
 """Five nodes that share their streams of Services and EndpointSlices, beside a relay in no pool.
+Those that may lead have one more relay, with the endpoint view, as nodes have on which kube-proxy
+goes by it.
 
 Guarantees: bytes are those that passed the nodes' links; a hub's followers count as live only where
 their own relays say so of both streams; requests come from the API server's audit log.
@@ -22,6 +24,7 @@ from tools.harness.controlplane.reservation import LOOPBACK, Reservation
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.pools.candidate import nodes_as_proxies, pool_candidate
 from tools.harness.pods.pools.member import PoolNode
+from tools.harness.pods.relay import RelayProcess
 from tools.harness.pods.wire.caller import Caller
 
 SERVICES: Final = "/api/v1/namespaces/default/services"
@@ -72,6 +75,7 @@ class SharingSite:
         self.nodes = {name: self._node(number, name) for number, name in enumerate(NAMES, 1)}
         self._alone = self._node(len(NAMES) + 1, ALONE)
         self._candidates: dict[str, ElectorPod] = {}
+        self._views = {name: Reservation() for name in MAY_LEAD}
 
     def _node(self, number: int, name: str) -> PoolNode:
         labels, flags = {}, []
@@ -99,7 +103,7 @@ class SharingSite:
 
     def __enter__(self) -> "SharingSite":
         with ExitStack() as stack:
-            for reserved in (self._lan, *self._ports.values()):
+            for reserved in (self._lan, *self._ports.values(), *self._views.values()):
                 stack.callback(reserved.release)
             stack.enter_context(nodes_as_proxies(self._plane))
             _make_objects(self._plane)
@@ -107,6 +111,12 @@ class SharingSite:
                 stack.enter_context(node)
             for name in MAY_LEAD:
                 self._candidates[name] = self._candidate(name, stack)
+                relay = self._viewing(name)
+                stack.callback(relay.stop)
+                relay.start()
+                view = f"http://{LOOPBACK}:{self._views[name].port}"
+                for url, path in zip((relay.url, view), WATCHED.values(), strict=True):
+                    stack.enter_context(Caller(url).watch(path, {}))
             for node, path in itertools.product(
                 (*self.nodes.values(), self._alone), WATCHED.values()
             ):
@@ -118,6 +128,12 @@ class SharingSite:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+    def _viewing(self, name: str) -> RelayProcess:
+        node = self.nodes[name]
+        view = f"--endpoint-view={LOOPBACK}:{self._views[name].port}"
+        flags = [f"--kubeconfig={node.kubeconfig}", *node.pool_flags, view]
+        return RelayProcess(flags, name=f"view-{name}", guardian=self._plane.guardian)
 
     def _candidate(self, name: str, stack: ExitStack) -> ElectorPod:
         port = self._ports[name].port
