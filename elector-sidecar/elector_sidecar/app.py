@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from edge_sidecars.kubeapi import (
     POOLED_FOR,
@@ -43,6 +43,9 @@ from elector_sidecar.web.listener import (
 )
 from elector_sidecar.web.unnamed_lease import UnnamedLease
 from elector_sidecar.web.wait_limit import WaitLimit
+
+if TYPE_CHECKING:
+    from elector_sidecar.sharding import Sharding
 
 LISTENER_UNRESPONSIVE = 1
 # Seconds at the end for label, events, notification and telemetry, all of them together; the Lease
@@ -154,7 +157,8 @@ async def _contend(
     )
     async with MainContainer() as main, AsyncExitStack() as stack:
         stack.push_async_callback(server.close)
-        elector = Elector(config, server, main, identity=identity)
+        sharding = _sharding(config, server, identity)
+        elector = Elector(config, server, main, identity=identity, sharding=sharding)
         loop = asyncio.get_running_loop()
 
         def stop() -> None:
@@ -182,6 +186,15 @@ async def _contend(
             await _flush(notifiers)
             for task in beside:
                 task.cancel()
+
+
+def _sharding(config: Config, server: ApiClient, identity: str) -> "Sharding | None":
+    """Imported only where used: 17 modules, half a MiB of every pod that has no shards."""
+    if config.shards is None:
+        return None
+    from elector_sidecar.sharding import Sharding
+
+    return Sharding(config, server, identity=identity)
 
 
 async def _follow(lease_file: LeaseFile, name: str, elector: Elector) -> None:

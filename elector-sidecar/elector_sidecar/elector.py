@@ -10,7 +10,7 @@ import random
 import time
 from collections.abc import Coroutine, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edge_sidecars.kubeapi import ApiClient
 from edge_sidecars.runtime.clock import boottime
@@ -32,12 +32,13 @@ from elector_sidecar.leases.lease_client import (
     Lost,
     Refused,
 )
-from elector_sidecar.leases.shard_client import ShardClient
 from elector_sidecar.main_container import REFUSAL_RECHECK, MainContainer
-from elector_sidecar.sharding import Sharding
-from elector_sidecar.shards.shard_election import Command as ShardCommand
-from elector_sidecar.shards.shard_election import ShardElection
 from elector_sidecar.status import ElectorStatus, describe
+
+if TYPE_CHECKING:
+    from elector_sidecar.sharding import Sharding
+    from elector_sidecar.shards.shard_election import Command as ShardCommand
+    from elector_sidecar.shards.shard_election import ShardElection
 
 # So long the pump sleeps at most: a suspend does not stretch its timers beyond this.
 MAX_SLEEP = 10.0
@@ -49,18 +50,25 @@ class Elector:
     """One candidate. `status(now)` is what handlers answer from; `changed()` wakes long polls."""
 
     def __init__(
-        self, config: Config, server: ApiClient, main: MainContainer, *, identity: str
+        self,
+        config: Config,
+        server: ApiClient,
+        main: MainContainer,
+        *,
+        identity: str,
+        sharding: "Sharding | None" = None,
     ) -> None:
+        """`sharding`: where `config.shards` is set, of the same identity."""
         now = boottime()
         self.config = config
         self.identity = identity
         # Whether anybody was told that this pod leads, or may be by a way that is not seen here.
         self._was_told = _tells_by_itself(config)
         self._main = main
-        self.sharding: Sharding | None = None
-        self._client = LeaseClient(server, config)
+        self.sharding = sharding
         self._machine: Election | ShardElection
-        if config.shards is None:
+        if sharding is None:
+            self._client = LeaseClient(server, config)
             self._election = self._machine = Election(
                 Candidate(
                     identity, config.namespace, config.lease, config.timing, config.take_missing
@@ -68,9 +76,8 @@ class Elector:
                 now=now,
             )
         else:
-            self._client = client = ShardClient(server, config)
-            self.sharding = Sharding(config, client, identity=identity)
-            self._machine = self.sharding.machine
+            self._client = sharding.client
+            self._machine = sharding.machine
             self._election = self._machine.election
         self._lifecycle = Lifecycle(_policy(config), now=now)
         self._plan = self._lifecycle.plan(now, self._facts(now, self._election.view(now)))
@@ -312,7 +319,7 @@ class Elector:
             raise RuntimeError("the elector does not run")
         return self._tasks.spawn(work)
 
-    def _perform(self, command: Command | ShardCommand) -> None:
+    def _perform(self, command: "Command | ShardCommand") -> None:
         match command:
             case ReadLease():
                 self._spawn(self._read(command))

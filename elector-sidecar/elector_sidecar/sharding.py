@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
+from edge_sidecars.kubeapi import ApiClient
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from elector_sidecar.config.config import Config
@@ -24,7 +25,7 @@ Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
 
 class Sharding:
-    def __init__(self, config: Config, client: ShardClient, *, identity: str) -> None:
+    def __init__(self, config: Config, server: ApiClient, *, identity: str) -> None:
         candidate = Candidate(
             identity,
             config.namespace,
@@ -39,7 +40,7 @@ class Sharding:
             ),
             now=boottime(),
         )
-        self._client = client
+        self.client = ShardClient(server, config)
         self._watching: asyncio.Task[None] | None = None
         self._told: tuple[object, ...] = ()
         self._unowned_time = UnownedTime()
@@ -87,7 +88,7 @@ class Sharding:
                 self._watching = spawn(self._watch(command, kick))
 
     async def _list(self, command: ListLeases, kick: Callable[[], None]) -> None:
-        match await self._client.list():
+        match await self.client.list():
             case Listed(leases, version):
                 self.machine.list_answered(command.id, boottime(), leases, version)
             case Lost() | Refused() as failure:
@@ -95,7 +96,7 @@ class Sharding:
         kick()
 
     async def _read(self, command: ReadNamed, kick: Callable[[], None]) -> None:
-        match await self._client.read_named(command.name):
+        match await self.client.read_named(command.name):
             case Found(lease):
                 self.machine.named_answered(command.id, boottime(), lease)
             case Lost() | Refused() as failure:
@@ -103,7 +104,7 @@ class Sharding:
         kick()
 
     async def _write(self, write: WriteNamed, kick: Callable[[], None]) -> None:
-        match await self._client.write_named(write):
+        match await self.client.write_named(write):
             case Applied(lease):
                 self.machine.write_answered(write.id, boottime(), lease)
             case Conflicted():
@@ -117,7 +118,7 @@ class Sharding:
             if self.machine.event_arrived(watch.id, boottime(), lease, is_deleted=is_deleted):
                 kick()
 
-        is_orderly = await self._client.watch_all(watch, on_event)
+        is_orderly = await self.client.watch_all(watch, on_event)
         self.machine.watch_ended(watch.id, boottime(), is_orderly=is_orderly)
         kick()
 

@@ -7,6 +7,7 @@ before the answer is built, and no shard becomes free before it has passed or wa
 
 import json as to_json
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from edge_sidecars.apimachinery.shard_ranges import shard_of
 from edge_sidecars.runtime.cli.values import BadInput, whole
@@ -16,10 +17,12 @@ from edge_sidecars.runtime.web.endpoints import json, query, served, text
 from elector_sidecar.core.lease import pod_name
 from elector_sidecar.elector import Elector
 from elector_sidecar.shard_status import shards_json
-from elector_sidecar.sharding import Sharding
 from elector_sidecar.web.document_stream import follow
 from elector_sidecar.web.wait_limit import RENEWAL_POLL, WaitLimit, full, truth, wait_seconds
 from elector_sidecar.web.wait_limit import named_seconds as seconds
+
+if TYPE_CHECKING:
+    from elector_sidecar.sharding import Sharding
 
 VALID_UNTIL_HEADER = "X-Shard-Valid-Until"
 FENCING_TOKEN_HEADER = "X-Shard-Fencing-Token"
@@ -38,7 +41,7 @@ class OwnedCondition:
 
 
 class ShardEndpoints:
-    def __init__(self, elector: Elector, sharding: Sharding, *, promises: bool) -> None:
+    def __init__(self, elector: Elector, sharding: "Sharding", *, promises: bool) -> None:
         """`promises`: as for `ElectorEndpoints`."""
         self._elector = elector
         self._promises = promises
