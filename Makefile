@@ -22,13 +22,16 @@ test-long: .venv ## the rest: containers, demos, nodes, random faults, floods, a
 test-deps: ## installs the programs that some of these tests need (Debian; as root or by sudo)
 	@tools/scripts/test-deps
 
-images: .venv ## the image of each component, and its size; ARGS=--help
-	@tools/scripts/images $(ARGS)
+images: ## the image of each component, and its size; ARGS=--help
+	@tools/scripts/bootstrap release
+	@.venv/bin/python -m tools.images $(ARGS)
 
-release: .venv ## every overlay as YAML and as a Helm chart in dist/; ARGS="--registry registry.example.com/edge"
+release: ## every overlay as YAML and as a Helm chart in dist/; ARGS="--registry registry.example.com/edge"
+	@tools/scripts/bootstrap release
 	@.venv/bin/python -m tools.release $(ARGS)
 
-release-node: .venv ## the relay with all it needs for nodes without a package index; ARGS="--python 3.13 --machine aarch64"
+release-node: ## the relay with all it needs for nodes without a package index; ARGS="--python 3.13 --machine aarch64"
+	@tools/scripts/bootstrap release
 	@.venv/bin/python -m tools.release.node $(ARGS)
 
 test-container: .venv ## the images as containers, with real faults; needs a Docker engine or dockerd

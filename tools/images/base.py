@@ -98,7 +98,7 @@ def _debootstrap(
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError as error:
-        raise NoBase("no mmdebstrap in PATH: apt-get install mmdebstrap") from error
+        raise NoBase("mmdebstrap is missing: apt-get install mmdebstrap") from error
     if done.returncode != 0:
         raise NoBase(f"mmdebstrap failed: {done.stderr.strip()[-2000:]}")
 

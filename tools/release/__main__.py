@@ -1,6 +1,7 @@
 """`make release`: every overlay as one file of YAML and as a Helm chart, for use without kustomize.
 
-Writes dist/edge-sidecars-VERSION/NAME.yaml and …/charts/NAME. Exit status: 0, or 2 for bad input
+Writes dist/edge-sidecars-VERSION/NAME.yaml and …/charts/NAME, by the kubectl in PATH where there is
+one, else by one that is built. Exit status: 0, or 2 for bad input
 (one line).
 """
 
@@ -14,12 +15,14 @@ from edge_sidecars.runtime.cli.parser import Parser
 from edge_sidecars.runtime.cli.values import BadInput
 from edge_sidecars.runtime.process import exit_on_bad_input
 from edge_sidecars.runtime.version import VERSION
-from tools.harness.controlplane.build import binary
-from tools.harness.controlplane.clients.kustomize import NotBuilt
+from tools.harness.controlplane.build import binary, in_path
+from tools.harness.controlplane.clients.kustomization import NotBuilt
 from tools.release.chart import chart
 from tools.release.rendered import chart_source, folders, rendered, with_registry
 
 ROOT = Path(__file__).parents[2]
+# The first kubectl with kustomize 5, by which the manifests are written.
+KUSTOMIZE_5 = (1, 27)
 # A reference without its last part (distribution/reference, regexp.go).
 REGISTRY = re.compile(r"[a-z0-9][a-z0-9.-]*(:\d+)?(/[a-z0-9][a-z0-9._-]*)*/?")
 
@@ -42,7 +45,7 @@ def main() -> int:
         target = ROOT / "dist" / f"edge-sidecars-{VERSION}"
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir(parents=True)
-        kubectl = str(binary("kubectl"))
+        kubectl = str(in_path("kubectl", since=KUSTOMIZE_5) or binary("kubectl"))
         for name, folder in folders(ROOT / "manifests"):
             try:
                 for path in write(name, folder, target, registry=registry, kubectl=kubectl):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from tools.harness.controlplane.clients.kustomize import kustomize_text
+from tools.harness.controlplane.clients.kustomization import kustomize_text
 from tools.release.chart import OWN_IMAGES, Json, Rights, Source, has_values
 
 # Applied once for a cluster, or for a namespace, beside the overlays.

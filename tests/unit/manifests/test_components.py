@@ -16,7 +16,8 @@ from tests.unit.manifests.built import (
     write_kustomization,
 )
 from tests.unit.repository.checkout import fences
-from tools.harness.controlplane.clients.kustomize import NotBuilt, kustomize
+from tools.harness.controlplane.clients.kustomization import NotBuilt
+from tools.harness.controlplane.clients.kustomize import kustomize
 
 ELECTOR = "elector-sidecar"
 SHARDED = (ELECTOR, "elector-shards")

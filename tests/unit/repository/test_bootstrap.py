@@ -50,6 +50,7 @@ def test_the_demo_gets_its_own_packages_and_later_tests_the_others(checkout: Pat
     assert installed(checkout) == ["tools/requirements/dev.txt"]
     assert installed(checkout) == []
     assert installed(checkout, "demo") == []
+    assert installed(checkout, "release") == []
 
 
 def test_a_changed_lock_file_is_installed(checkout: Path) -> None:

@@ -2,7 +2,8 @@
 
 Measures nodes behind relays with real kubelets, prints a table and writes JSON. Needs what
 `make test-node` needs. Leaves nothing behind, also after Ctrl-C. Exit status: 0 when all that was
-measured reached its target, 1 when not or when a run failed, 130 after Ctrl-C.
+measured reached its target, 1 when not or when a run failed, 2 with one line where a program or the
+Docker engine is missing, 130 after Ctrl-C.
 """
 
 import argparse
@@ -15,11 +16,12 @@ from tools.bench.node.families import Options, Result, failures, heals, reboots,
 from tools.bench.node.rows import rows, table
 from tools.bench.progress import say
 from tools.bench.report import Report, chosen, report_file, run
-from tools.harness.containers.engine.engine import engine
+from tools.harness.containers.engine.engine import NoEngine, engine
 from tools.harness.containers.engine.lab import DockerLab
+from tools.harness.controlplane.build import BuildError
 from tools.harness.nodes.cluster import NodeCluster
 from tools.harness.nodes.programs import versions
-from tools.images.base import base_image
+from tools.images.base import NoBase, base_image
 
 FAMILIES: dict[str, Callable[[NodeCluster, Options], Result]] = {
     "reboot": reboots,
@@ -38,11 +40,15 @@ def main() -> int:
     options = Options(arguments.runs, arguments.seconds)
     families = chosen(parser, arguments.only, families=FAMILIES, options=options)
     results: list[Result] = []
-    return run(
-        lambda: _measure(families, options, results),
-        lambda: _report(results, options),
-        arguments.out,
-    )
+    try:
+        return run(
+            lambda: _measure(families, options, results),
+            lambda: _report(results, options),
+            arguments.out,
+        )
+    except (BuildError, NoBase, NoEngine) as error:
+        print(f"bench-node: {error}", file=sys.stderr)
+        return 2
 
 
 def _measure(families: list[str], options: Options, results: list[Result]) -> None:

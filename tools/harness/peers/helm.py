@@ -1,5 +1,5 @@
-"""Helm, which renders and installs the charts of a release; built from its Go module, once for all
-checkouts.
+"""Helm, which renders and installs the charts of a release: the one in PATH where its minor version
+fits, else built from its Go module, once for all checkouts.
 
 Guarantees: nothing of the developer's configuration, cache or cluster is read. Runs as
 `python3 -m tools.harness.peers.helm` and prints the path.
@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tools.harness.controlplane.build import BuildError, Program, program_binary
+from tools.harness.controlplane.build import BuildError, Program, find_program, program_binary
 
 _MODULE = "helm.sh/helm/v4"
 HELM = Program("helm", _MODULE, "v4.3.1", f"{_MODULE}/cmd/helm")
@@ -23,7 +23,7 @@ TIMEOUT = 120.0
 
 def helm_binary() -> Path:
     """Its path. Raises BuildError."""
-    return program_binary(HELM)
+    return find_program(HELM) or program_binary(HELM)
 
 
 class Helm:

@@ -48,7 +48,8 @@ def environment(tmp_path: Path) -> dict[str, str]:
     go.write_text(STAND_IN, encoding="utf-8")
     go.chmod(0o755)
     changed = {
-        "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
+        # Nothing else: this machine may have programs of a fitting version.
+        "PATH": str(tmp_path),
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
         "STAND_IN_VERSION": "1.99.0",
     }
@@ -84,6 +85,21 @@ def test_two_runs_at_once_build_each_program_once(
     staging = build.KUBERNETES_VERSION.replace("v1.", "v0.", 1)
     assert f"replace k8s.io/api => k8s.io/api {staging}\n" in manifest
     assert f"require go.etcd.io/etcd/server/v3 {build.ETCD_VERSION}\n" in manifest
+
+
+@pytest.mark.parametrize(("version", "is_built"), [("v1.37.9", False), ("v1.36.2", True)])
+def test_a_program_in_path_is_used_where_its_minor_version_fits(
+    environment: dict[str, str], tmp_path: Path, version: str, is_built: bool
+) -> None:
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(
+        f'#!/bin/sh\n[ "$*" = "version --client" ] && echo "Client Version: {version}"\n',
+        encoding="utf-8",
+    )
+    kubectl.chmod(0o755)
+    told, errors = (run := start(environment)).communicate()
+    assert run.returncode == 0, errors
+    assert (str(kubectl) not in told.splitlines()) is is_built
 
 
 def test_another_release_of_kubernetes_is_built_of_its_own_modules(

@@ -70,8 +70,12 @@ def _running() -> docker.DockerClient | None:
 def _start(home: Path) -> docker.DockerClient:
     program = shutil.which("dockerd", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
     if program is None or os.geteuid() != 0:
-        why = "no dockerd in PATH" if program is None else "only root may start dockerd"
-        raise NoEngine(f"no Docker engine answers, and {why}: start one, or name a DOCKER_HOST")
+        if program is None:
+            raise NoEngine("dockerd is missing: apt-get install docker.io, or name a DOCKER_HOST")
+        raise NoEngine(
+            "no Docker engine answers, and only root may start dockerd: start one, or name a "
+            "DOCKER_HOST"
+        )
     log = home / "dockerd.log"
     with log.open("wb") as output, Path(os.devnull).open("rb") as nothing:
         # Not subprocess: it may outlive us, for another run. A session of its own: Ctrl-C at the
