@@ -11,11 +11,11 @@ import json
 import os
 import platform
 import signal
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+from edge_sidecars.runtime import rfc3339
 from tools.bench import pace
 from tools.bench.progress import say
 
@@ -72,7 +72,7 @@ class Report:
     def _document(self) -> dict[str, object]:
         cores, load = os.cpu_count(), os.getloadavg()
         return {
-            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "time": rfc3339.stamp_now(),
             "machine": {"cores": cores, "load": load, "os": platform.platform()},
             "python": platform.python_version(),
             **self.facts,

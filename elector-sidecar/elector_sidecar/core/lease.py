@@ -8,8 +8,10 @@ that it does not own; `renewTime` and `acquireTime` have exactly six fractional 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any
+
+from edge_sidecars.runtime import rfc3339
 
 # Set to the holder identity by every acquiring and renewing write of ours, removed by our release.
 HOLDER_ANNOTATION = "edge-sidecars.io/holder"
@@ -139,18 +141,13 @@ def released(base: Lease, *, now: str) -> dict[str, Any]:
 
 def micro_time(wall: float) -> str:
     """Kubernetes' MicroTime of seconds since the epoch: UTC, exactly six fractional digits."""
-    return datetime.fromtimestamp(wall, UTC).isoformat(timespec="microseconds")[:-6] + "Z"
+    return rfc3339.stamp_of(wall, "microseconds")
 
 
 def wall_seconds(stamp: str | None) -> float | None:
     """Seconds since the epoch of a MicroTime, or None where it is absent or unreadable."""
-    if stamp is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(stamp)
-    except ValueError:
-        return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    moment = None if stamp is None else rfc3339.parse(stamp, zone=UTC)
+    return None if moment is None else moment.timestamp()
 
 
 def pod_name(holder_identity: str) -> str:

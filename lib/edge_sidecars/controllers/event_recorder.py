@@ -15,6 +15,7 @@ from typing import Never
 
 from edge_sidecars.controllers.guarded_writes import GuardedWrites, Json, NotLeading
 from edge_sidecars.kubeapi import ApiError, Conflict, Unreachable
+from edge_sidecars.runtime import rfc3339
 from edge_sidecars.runtime.log import fields, logger
 
 # k8s.io/kubernetes: core validation of EventRecorder, NoteLengthLimit.
@@ -119,7 +120,7 @@ def _is_final(error: ApiError) -> bool:
 
 def event_body(event: Event, source: Json, now: datetime) -> Json:
     """An Event of core/v1, which every kubectl knows."""
-    stamp = now.isoformat(timespec="seconds").replace("+00:00", "Z")
+    stamp = rfc3339.stamp(now)
     name = str(event.involved_object["name"])
     return {
         "apiVersion": "v1",

@@ -13,10 +13,10 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 
 from edge_sidecars.kubeapi.credentials import checked_token
 from edge_sidecars.kubeapi.errors import Unreachable
+from edge_sidecars.runtime import rfc3339
 
 GROUP = "client.authentication.k8s.io"
 VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
@@ -201,10 +201,7 @@ def _moment(text: str | None) -> float | None:
     """RFC 3339."""
     if text is None:
         return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise ValueError("expirationTimestamp is no time of RFC 3339") from None
-    if moment.tzinfo is None:
-        raise ValueError("expirationTimestamp has no time zone")
+    moment = rfc3339.parse(text)
+    if moment is None:
+        raise ValueError("expirationTimestamp is no time of RFC 3339")
     return moment.timestamp()

@@ -4,8 +4,9 @@ import json
 import logging
 import time
 from collections import OrderedDict
-from datetime import UTC, datetime
 from typing import Any
+
+from edge_sidecars.runtime import rfc3339
 
 
 def fields(**values: object) -> dict[str, Any]:
@@ -77,8 +78,7 @@ class _Json(logging.Formatter):
 
 
 def _stamp(record: logging.LogRecord) -> str:
-    moment = datetime.fromtimestamp(record.created, UTC)
-    return moment.isoformat(timespec="milliseconds")[:-6] + "Z"
+    return rfc3339.stamp_of(record.created, "milliseconds")
 
 
 def _quoted(value: object) -> str:

@@ -9,12 +9,12 @@ of a Node is named but its taints.
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
 from edge_sidecars.controllers.guarded_writes import GuardedWrites, NotLeading
 from edge_sidecars.kubeapi import ApiClient, ApiError, NotFound, NotSent, Unreachable
+from edge_sidecars.runtime import rfc3339
 from pool_sidecar.core.controller.conditions import SetConditions
 from pool_sidecar.core.controller.membership import CreateMember, DeleteMember, LabelMember
 from pool_sidecar.core.controller.node_state import NodeState
@@ -144,5 +144,5 @@ def _true(is_so: bool) -> str | None:
 def _stamped(command: SetConditions) -> Sequence[Any]:
     from dataclasses import replace
 
-    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    now = rfc3339.stamp_now()
     return [it if it.since else replace(it, since=now) for it in command.conditions]

@@ -7,9 +7,9 @@ wall clock, by which kubelet stamps too.
 """
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from edge_sidecars.runtime import rfc3339
 from edge_sidecars.runtime.backoff import exponential
 
 MICRO: Final = 1_000_000
@@ -29,8 +29,6 @@ HEALTHY_FOR: Final = 2.0
 # Seconds after a look that failed, and between two looks however often the link changes; twice as
 # many each time that the API server refuses, up to LOOK_EVERY.
 RETRY: Final = 2.0
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Unusable(ValueError):
@@ -123,17 +121,8 @@ def seen(lease: Any) -> LeaseSeen:
     raise Unusable("a Lease without a resourceVersion or a renewTime")
 
 
-def stamp(micros: int) -> str:
-    """As metav1.MicroTime is written."""
-    moment = _EPOCH + timedelta(microseconds=micros)
-    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
 def _micros(text: str) -> int:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise Unusable(f"renewTime {text!r:.80} is no time") from error
-    if moment.tzinfo is None:
-        raise Unusable(f"renewTime {text!r:.80} has no zone")
-    return (moment - _EPOCH) // timedelta(microseconds=1)
+    moment = rfc3339.parse(text)
+    if moment is None:
+        raise Unusable(f"renewTime {text!r:.80} is no time with a zone")
+    return rfc3339.micros(moment)

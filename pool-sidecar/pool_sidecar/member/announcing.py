@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, Never
 
 from edge_sidecars.kubeapi import ApiError, Unreachable
+from edge_sidecars.runtime import rfc3339
 from edge_sidecars.runtime.backoff import Backoff
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger, sparing
@@ -56,7 +57,7 @@ async def _write(member: Member, cloud: Cloud) -> None:
 
 
 def condition_patch(condition: CloudLink, now: datetime) -> dict[str, Any]:
-    stamp = now.isoformat(timespec="seconds").replace("+00:00", "Z")
+    stamp = rfc3339.stamp(now)
     told = {
         "type": CONDITION,
         "status": "True" if condition.is_up else "False",

@@ -9,9 +9,10 @@ import time
 from typing import Final, Never
 
 from edge_sidecars.kubeapi import ApiError, Conflict, NotFound, Unreachable
+from edge_sidecars.runtime import rfc3339
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger, sparing
-from pool_sidecar.core.heartbeat import Unusable, seen, stamp
+from pool_sidecar.core.heartbeat import Unusable, seen
 from pool_sidecar.member.cloud import Cloud
 from pool_sidecar.member.member import Member
 
@@ -45,7 +46,7 @@ async def _look(member: Member, cloud: Cloud) -> None:
             healthy_at=member.kubelet_at,
         )
         if renewed is not None:
-            lease["spec"]["renewTime"] = stamp(renewed)
+            lease["spec"]["renewTime"] = rfc3339.stamp_of_micros(renewed)
             await cloud.request("PUT", path, lease)
             member.heartbeats += 1
             logger.debug("heartbeat", extra=fields(via=lender or "own link"))

@@ -7,8 +7,9 @@ resources and selectors, and for what tokens are kept.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from typing import Any, Literal
+
+from edge_sidecars.runtime import rfc3339
 
 # unauthorized: it is reached and answers the relay's own credentials with 401; relayed: upstream is
 # another relay, which is cut off from its own.
@@ -64,8 +65,8 @@ class Outage:
     seconds: float
 
     def document(self) -> dict[str, Any]:
-        began = datetime.fromtimestamp(self.began, UTC).isoformat(timespec="milliseconds")
-        return {"began": began.replace("+00:00", "Z"), "seconds": _rounded(self.seconds)}
+        began = rfc3339.stamp_of(self.began, "milliseconds")
+        return {"began": began, "seconds": _rounded(self.seconds)}
 
 
 @dataclass(frozen=True, kw_only=True)

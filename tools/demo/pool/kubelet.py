@@ -4,8 +4,8 @@ Guarantee: Ready's lastTransitionTime changes only where Ready was another, as k
 """
 
 import time
-from datetime import UTC, datetime
 
+from edge_sidecars.runtime import rfc3339
 from tools.demo.pool.cloud_state import condition
 from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.clients.kept_client import KeptClient
@@ -45,7 +45,7 @@ class NodeKubelet(Kubelet):
         path = f"/api/v1/nodes/{self.node}"
         if condition(expect(self.client.get(path, timeout=self.every)), "Ready") == "True":
             return
-        now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        now = rfc3339.stamp_now()
         ready = {
             "type": "Ready",
             "status": "True",

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
+from edge_sidecars.runtime import rfc3339
 from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import FAST_DURATION
@@ -201,7 +202,7 @@ def steal(testbed: ElectionTestbed, draw: Draw) -> Iterator[None]:
     """By a holder that never comes back; it ends when the bogus claim has expired."""
     _, version = _holder(testbed)
     duration = int(FAST_DURATION) + round(draw.luck)
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())
+    stamp = rfc3339.stamp_now("microseconds")
     spec = {
         "holderIdentity": f"{BOGUS}-{draw.luck:.6f}",
         "leaseDurationSeconds": duration,

@@ -11,11 +11,11 @@ import ssl
 import threading
 import time
 from contextlib import suppress
-from datetime import UTC, datetime
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from edge_sidecars.runtime import rfc3339
 from tools.demo.pool.cloud_state import condition
 from tools.demo.pool.kubelet import STRATEGIC_MERGE
 from tools.harness.controlplane.access.accounts import RequestRefusedError, expect
@@ -58,7 +58,7 @@ class NodeAgent:
         self._look_after_pods()
 
     def _renew(self) -> None:
-        spec: Json = {"renewTime": _now("microseconds")}
+        spec: Json = {"renewTime": rfc3339.stamp_now("microseconds")}
         path = f"{LEASES}/{self._node}"
         status, _ = self._client.patch(path, {"spec": spec}, timeout=TIMEOUT)
         if status == HTTPStatus.NOT_FOUND:
@@ -71,7 +71,7 @@ class NodeAgent:
         node = expect(self._client.get(path, timeout=TIMEOUT))
         if condition(node, "Ready") == "True":
             return
-        now = _now("seconds")
+        now = rfc3339.stamp_now("seconds")
         ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
         ready |= {"lastHeartbeatTime": now, "lastTransitionTime": now}
         status = {"conditions": [ready], "capacity": CAPACITY, "allocatable": CAPACITY}
@@ -108,10 +108,6 @@ class NodeAgent:
 
     def _address(self, uid: str) -> str:
         return f"198.18.{100 + self._number}.{int(uid[:8], 16) % 254 + 1}"
-
-
-def _now(timespec: str) -> str:
-    return datetime.now(UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
 class _Healthz(BaseHTTPRequestHandler):

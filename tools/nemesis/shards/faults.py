@@ -4,10 +4,10 @@ Each is a merge patch of exactly the version that was read, else nothing is done
 """
 
 import json
-import time
 from collections.abc import Callable
 from typing import Any
 
+from edge_sidecars.runtime import rfc3339
 from tools.harness.pods.observers.history import ANNOTATION
 from tools.nemesis.elector.faults import Draw, NotApplicable
 from tools.nemesis.elector.testbed import BOGUS
@@ -86,7 +86,7 @@ def _blanked(draw: Draw, lease: Json, copies: list[Json]) -> Json:
 
 def _stolen(draw: Draw, lease: Json, copies: list[Json]) -> Json:
     """By one that seems to be ours, or by a stranger; it never comes back."""
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())
+    stamp = rfc3339.stamp_now("microseconds")
     thief = f"{BOGUS}-{draw.luck:.6f}"
     spec = {
         "holderIdentity": thief,

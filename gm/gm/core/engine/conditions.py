@@ -12,9 +12,10 @@ already changes nothing. Knows nothing of which state follows from what.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
+from edge_sidecars.runtime import rfc3339
 from edge_sidecars.sedna_api.core.api_object import Json
 from gm.core.kind import Problem
 from gm.core.tree import objects, text
@@ -39,19 +40,11 @@ RECENT: Final = 10
 _LONGEST_MESSAGE: Final = 800
 
 
-def timestamp(now: datetime) -> str:
-    """RFC 3339 in whole seconds, as metav1.Time."""
-    return now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def instant(condition: Json, *fields: str) -> datetime | None:
     """The first of its times that is one."""
     for name in fields or ("lastTransitionTime", "lastHeartbeatTime"):
-        try:
-            found = datetime.fromisoformat(text(condition, name))
-        except ValueError:
-            continue
-        if found.tzinfo is not None:
+        found = rfc3339.parse(text(condition, name))
+        if found is not None:
             return found
     return None
 
@@ -172,7 +165,7 @@ class Log:
         return capped([*self.entries, self.trailing, *followed_by])
 
     def _stamps(self) -> Json:
-        return dict.fromkeys(self.times, timestamp(self.now))
+        return dict.fromkeys(self.times, rfc3339.stamp(self.now))
 
 
 def _identity(condition: Json) -> tuple[object, ...]:

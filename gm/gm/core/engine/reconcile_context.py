@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from edge_sidecars.runtime import rfc3339
 from edge_sidecars.sedna_api.core.api_object import Json
 from edge_sidecars.sedna_api.core.capability import WORKER_KEY, key_for, key_of
-from gm.core.engine.conditions import MISSING_REFERENCE, Log, timestamp
+from gm.core.engine.conditions import MISSING_REFERENCE, Log
 from gm.core.engine.plan import (
     Action,
     CreateChild,
@@ -64,7 +65,7 @@ class ReconcileContext:
 
     @property
     def timestamp(self) -> str:
-        return timestamp(self.now)
+        return rfc3339.stamp(self.now)
 
     @property
     def worker_key(self) -> str:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from edge_sidecars.runtime.rfc3339 import stamp_of_micros
 from pool_sidecar.core.heartbeat import (
     FOLLOW_UP,
     LOOK_EVERY,
@@ -11,7 +12,6 @@ from pool_sidecar.core.heartbeat import (
     LeaseSeen,
     Unusable,
     seen,
-    stamp,
 )
 
 WALL = 1_700_000_000 * MICRO
@@ -158,9 +158,12 @@ def test_a_lease_that_kubelet_keeps_fresh_is_not_written_however_often_it_is_loo
 )
 def test_a_lease_is_read_as_it_is_written(text: str) -> None:
     found = seen({"metadata": {"resourceVersion": "7"}, "spec": {"renewTime": text}})
-    again = {"metadata": {"resourceVersion": "7"}, "spec": {"renewTime": stamp(found.renewed)}}
+    again = {
+        "metadata": {"resourceVersion": "7"},
+        "spec": {"renewTime": stamp_of_micros(found.renewed)},
+    }
     assert seen(again) == found
-    assert stamp(found.renewed).endswith("Z")
+    assert stamp_of_micros(found.renewed).endswith("Z")
 
 
 @pytest.mark.parametrize("renewed", ["yesterday", "2026-11-24T17:00:00", 7, None])

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+from edge_sidecars.runtime import rfc3339
 
 Json = dict[str, Any]
 
@@ -96,5 +97,5 @@ class PodState:
             "phase": self.phase,
             "conditions": [ready],
             "podIP": self.address,
-            "startTime": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "startTime": rfc3339.stamp_now(),
         }

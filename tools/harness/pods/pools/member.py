@@ -11,13 +11,13 @@ import ssl
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from datetime import UTC, datetime
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from edge_sidecars.runtime import rfc3339
 from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.access.kubeconfig import write_kubeconfig
 from tools.harness.controlplane.clients.answer import Answer, ask
@@ -64,7 +64,11 @@ class Kubelet:
         ]
 
     def start(self) -> None:
-        spec = {"holderIdentity": self.node, "leaseDurationSeconds": 40, "renewTime": _now()}
+        spec = {
+            "holderIdentity": self.node,
+            "leaseDurationSeconds": 40,
+            "renewTime": rfc3339.stamp_now("microseconds"),
+        }
         expect(self.client.post(LEASES, {"metadata": {"name": self.node}, "spec": spec}))
         for thread in self._threads:
             thread.start()
@@ -79,7 +83,7 @@ class Kubelet:
 
     def renew(self) -> None:
         """Raises OSError without an answer."""
-        body = {"spec": {"renewTime": _now()}}
+        body = {"spec": {"renewTime": rfc3339.stamp_now("microseconds")}}
         self.client.patch(f"{LEASES}/{self.node}", body, timeout=RENEW_EVERY)
 
     def _renew_on(self) -> None:
@@ -251,7 +255,3 @@ class PoolNode:
             self.shared.release()
         self.plane.admin.delete(f"/api/v1/nodes/{self.name}")
         self.plane.admin.delete(f"{LEASES}/{self.name}")
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
