@@ -104,6 +104,7 @@ class UpstreamLink:
         self._heard_before = math.inf
         self._has_stood_still = False
         self._probe_at = self._probing_at = -math.inf
+        self.was_down = was_down
         self._failures = int(was_down)
         self._failing_since = math.inf
         # When a probe last met a relay that is cut off itself, and how many have not since.

@@ -34,6 +34,10 @@ PATH = "/livez"
 MAX_ANSWER = 64 * 1024
 # Enough for what a flapping link does between two looks of a reader.
 OUTAGES_KEPT = 16
+# Seconds for which the first requests wait to learn whether there is an upstream. Where the process
+# before this one ended in an outage, which is likely to go on: what a quick link takes to answer.
+FIRST_VERDICT = 0.3
+FIRST_VERDICT_IN_OUTAGE = 0.1
 # Seconds from the first sign of an outage on in which requests wait for its end, all of them
 # together: kubectl, which makes several in a row, is to be answered within a second.
 BLIP = 0.5
@@ -129,10 +133,11 @@ class LinkProbe:
         """Those that are over, the newest last."""
         return tuple(self._outages)
 
-    async def known(self, timeout: float) -> None:
-        """Returns when there is a first verdict, or after `timeout` seconds."""
+    async def known(self) -> None:
+        """Returns when there is a first verdict, or after a moment."""
         if self._known.is_set():
             return
+        timeout = FIRST_VERDICT_IN_OUTAGE if self.link.was_down else FIRST_VERDICT
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 await self._known.wait()

@@ -58,8 +58,6 @@ if TYPE_CHECKING:
 
 # The journal's space of the data key (journal/sealing/).
 SEALING = "sealing"
-# Seconds for which the first requests wait to learn whether there is an upstream.
-FIRST_VERDICT = 0.3
 # In intervals of the probe, since rare probes are for a link that is to be quiet: how old discovery
 # may be when the link goes.
 DOCUMENT_INTERVALS = 120
@@ -172,7 +170,7 @@ class Relay:
             proxy,
             reads,
             Discovery(self._documents, proxy, timeout=config.request_timeout),
-            link_known=partial(probe.known, FIRST_VERDICT),
+            link_known=probe.known,
             link_settled=probe.settled,
             is_link_open=lambda: probe.is_open,
             logs_refusals=config.log_refusals,

@@ -244,6 +244,22 @@ def test_r5_after_a_restart_in_an_outage_one_failure_is_enough(was_down: bool, p
         probing(Plain(server.url), work, interval=NEVER, was_down=was_down)
 
 
+def test_r5_after_a_restart_in_an_outage_first_requests_wait_less_for_the_first_verdict() -> None:
+    async def wait() -> None:
+        transport = ApiTransport(Plain("http://127.0.0.1:9"), user_agent="relay-sidecar/test")
+        waits = {}
+        for was_down in (False, True):
+            link = UpstreamLink(probe_interval=NEVER, probe_timeout=TIMEOUT, was_down=was_down)
+            waits[was_down] = asyncio.create_task(LinkProbe(transport, link).known())
+        await asyncio.wait(waits.values(), return_when=asyncio.FIRST_COMPLETED)
+        assert waits[True].done()
+        assert not waits[False].done()
+        await waits[False]
+        await transport.close()
+
+    uvloop.run(wait())
+
+
 def test_r4_a_probe_of_an_api_server_at_rest_is_a_fifth_of_a_kilobyte_at_most(
     control_plane: ControlPlane, fault_proxy: FaultProxy
 ) -> None:
