@@ -140,6 +140,12 @@ def _settings_by_drop_in(content: str) -> Callable[[NodeFiles], None]:
     return do
 
 
+def _with_swap(node: NodeFiles) -> None:
+    settings = node.read(KUBELET_SETTINGS).replace('"failSwapOn": false,', "")
+    node.write(KUBELET_SETTINGS, settings)
+    node.write("/etc/fstab", "# none\n/swapfile none swap sw 0 0\n")
+
+
 def _restarted_nicely(node: NodeFiles) -> None:
     drop_in(RELAY, "[Service]", "Nice=1")(node)
     node.restart(RELAY)
@@ -313,6 +319,11 @@ OF_KUBELET: Final = (
         "a drop-in of kubelet's configuration is broken",
         f"--config-dir={SETTINGS_DROP_INS}/more/50-dns.conf: ",
         _settings_by_drop_in(f"{{{_SETTINGS_KIND}"),
+    ),
+    unseen(
+        "swap comes back",
+        "/etc/fstab has /swapfile as swap",
+        _with_swap,
     ),
     fails(
         "kubelet's resolvers are missing",

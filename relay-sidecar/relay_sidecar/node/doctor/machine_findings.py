@@ -119,6 +119,9 @@ def _of_kubelet(machine: Machine) -> Iterator[Finding]:
         return
     for lack in it.lacks:
         yield Finding(machine.kubelet.name, lack, _REPAIR.format(machine.kubelet.name))
+    if it.swap:
+        why = f"/etc/fstab has {it.swap} as swap, with which it does not start"
+        yield unknown(machine.kubelet.name, why, "take that out, or set failSwapOn: false")
     if machine.runtime is None:
         why = f"its runtime at {it.socket} is none that is known here"
         yield unknown("the container runtime", why, "see that its unit is enabled")

@@ -19,7 +19,8 @@ _RESOLVERS: Final = "/etc/resolv.conf"
 
 @dataclass(frozen=True)
 class Kubelet:
-    """`lacks`: why it does not start, or starts no pod. `files`: which it reads as it starts."""
+    """`lacks`: why it does not start, or starts no pod. `files`: which it reads as it starts;
+    `swap`: what a boot swaps to, "" where nothing, or where it starts all the same."""
 
     kubeconfig: Path | None
     has_bootstrap: bool
@@ -27,6 +28,7 @@ class Kubelet:
     cluster_dns: tuple[str, ...]
     files: tuple[Path, ...]
     lacks: tuple[str, ...]
+    swap: str = ""
 
 
 def read_kubelet(command: Command, disk: Disk) -> Kubelet:
@@ -59,6 +61,7 @@ def read_kubelet(command: Command, disk: Disk) -> Kubelet:
         cluster_dns=tuple(map(str, dns)) if isinstance(dns, list) else (),
         files=(*files, *map(Path, drop_ins)),
         lacks=tuple(lacks),
+        swap="" if command.flag("--fail-swap-on") == "false" else _swap(content, disk),
     )
 
 
@@ -83,6 +86,14 @@ def _configuration(path: str, disk: Disk) -> dict[str, Any]:
     if not (isinstance(content, dict) and content.get("kind") == KIND):
         raise ValueError(f"it is no {KIND}")
     return content
+
+
+def _swap(content: Mapping[str, Any], disk: Disk) -> str:
+    """As fstab(5) has it."""
+    lines = (line.split() for line in (disk.text("/etc/fstab") or "").splitlines())
+    found = (it[0] for it in lines if it[2:3] == ["swap"] and "noauto" not in "".join(it[3:4]))
+    fails = content.get("failSwapOn", True) is not False
+    return next((it for it in found if fails and not it.startswith("#")), "")
 
 
 def _missing(content: Mapping[str, Any], disk: Disk) -> Iterator[str]:
