@@ -73,6 +73,7 @@ PROGRAMS = {
         RELAY_PREFIX,
         "telemetry/metrics.py",
         ("runtime", "kubeapi", "walstore", "local_apiserver"),
+        ("relay-sidecar/relay_node",),
     ),
     "pool-controller": Program(
         "pool-sidecar/pool_sidecar/controller",

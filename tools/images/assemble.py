@@ -19,12 +19,14 @@ from pathlib import Path
 @dataclass(frozen=True)
 class Component:
     """`program` is the command; `package` is its own, `library` is what it imports of
-    `edge_sidecars`. `old_program`: the command of the release before."""
+    `edge_sidecars`. `old_program`: the command of the release before. `beside`: packages of
+    further sub-commands."""
 
     program: str
     package: str
     library: tuple[str, ...]
     old_program: str = ""
+    beside: tuple[str, ...] = ()
 
     @property
     def image(self) -> str:
@@ -37,7 +39,9 @@ _SHARED = ("runtime", "kubeapi", "apimachinery")
 _OF_CONTROLLERS = (*_SHARED, "controllers", "leader_client")
 COMPONENTS = {
     "elector": Component("elector-sidecar", "elector_sidecar", _SHARED),
-    "relay": Component("relay-sidecar", "relay_sidecar", (*_SHARED, "walstore")),
+    "relay": Component(
+        "relay-sidecar", "relay_sidecar", (*_SHARED, "walstore"), beside=("relay_node",)
+    ),
     "pool": Component("pool-sidecar", "pool_sidecar", _OF_CONTROLLERS),
     "gm": Component("sedna-gm", "gm", (*_OF_CONTROLLERS, "sedna_api"), "gm"),
     "lc": Component("sedna-lc", "lc", (*_SHARED, "sedna_api", "walstore"), "lc"),
@@ -76,7 +80,8 @@ def add_program(component: str, target: Path, *, packages: Path, variant: str = 
     """Our packages into `target`/src, and the program into `target`/bin."""
     it = COMPONENTS[component]
     sources = target / "src"
-    shutil.copytree(packages / it.package, sources / it.package)
+    for package in (it.package, *it.beside):
+        shutil.copytree(packages / package, sources / package)
     library = sources / LIBRARY
     library.mkdir()
     shutil.copy(packages / LIBRARY / "__init__.py", library)

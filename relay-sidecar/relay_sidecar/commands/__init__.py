@@ -1,1 +1,1 @@
-"""The sub-commands beside `run`: in-cluster, kubeconfig, node, status."""
+"""The sub-commands beside `run`: kubeconfig, rbac, status; those of nodes are in `relay_node`."""

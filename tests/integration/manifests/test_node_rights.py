@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from edge_sidecars.runtime.cli.values import Address
-from relay_sidecar.node.installer.kubelet import of_pods
+from relay_node.installer.kubelet import of_pods
 from tests.integration.relay.node.node_place import GROUP, NODE, NodePlace
 from tests.unit.manifests.built import MANIFESTS, Json, of_kind
 from tests.unit.manifests.node_addons import COREDNS_RULES, FLANNEL_RULES

@@ -8,12 +8,12 @@ import yaml
 
 from edge_sidecars.runtime.cli.options import SERVICE_ACCOUNT_DIR
 from edge_sidecars.runtime.cli.values import address
-from relay_sidecar.commands.node import DATA_DIR
+from relay_node.commands.node import DATA_DIR
+from relay_node.installer.cni import STICKY
+from relay_node.installer.installation import PUBLIC_CA
+from relay_node.installer.kubelet import of_pods
+from relay_node.installer.plan import POD_KUBECONFIG, POD_TOKEN
 from relay_sidecar.config import DEFAULT_LISTEN
-from relay_sidecar.node.installer.cni import STICKY
-from relay_sidecar.node.installer.installation import PUBLIC_CA
-from relay_sidecar.node.installer.kubelet import of_pods
-from relay_sidecar.node.installer.plan import POD_KUBECONFIG, POD_TOKEN
 from tests.unit.manifests.built import (
     WORKLOADS,
     Json,

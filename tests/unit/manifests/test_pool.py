@@ -24,8 +24,8 @@ from pool_sidecar.core.controller.node_state import (
     DEFAULT_POOL_LABEL,
     MAY_LEAD_NODE_LABEL,
 )
+from relay_node.installer.plan import OFFLINE_TTL
 from relay_sidecar.config.config import Config as RelayConfig
-from relay_sidecar.node.installer.plan import OFFLINE_TTL
 from tests.unit.manifests.built import (
     WORKLOADS,
     Json,

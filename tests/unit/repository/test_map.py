@@ -13,6 +13,7 @@ PACKAGES = (
     ),
     "elector-sidecar/elector_sidecar",
     "relay-sidecar/relay_sidecar",
+    "relay-sidecar/relay_node",
     "pool-sidecar/pool_sidecar",
     "gm/gm",
     "lc/lc",

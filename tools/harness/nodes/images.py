@@ -55,7 +55,8 @@ def relay_folder(client: docker.DockerClient, folder: Path, *, image: str) -> Pa
         if not wheel.name.startswith("pip-"):
             with zipfile.ZipFile(wheel) as archive:
                 archive.extractall(packages)
-    for source in (ROOT / "lib/edge_sidecars", ROOT / "relay-sidecar/relay_sidecar"):
+    relay = ROOT / "relay-sidecar"
+    for source in (ROOT / "lib/edge_sidecars", relay / "relay_sidecar", relay / "relay_node"):
         copytree(source, packages / source.name, ignore=ignore_patterns("__pycache__"))
     program = folder / "relay" / "relay-sidecar"
     program.write_text(_LAUNCHER, encoding="ascii")

@@ -60,8 +60,8 @@ _JOURNALCTL = "#!/bin/sh\ntail -n 1 /fake/log 2>/dev/null\n"
 # Runs `relay-sidecar` again and again, in a process of its own each time, without loading it anew.
 _SERVER = """
 import json, os, sys, tempfile
-import relay_sidecar.commands.node_install
-from relay_sidecar.commands.node import main
+import relay_node.commands.node_install
+from relay_node.commands.node import main
 for line in sys.stdin:
     asked = json.loads(line)
     files = [tempfile.TemporaryFile(dir="/fake") for _ in range(2)]

@@ -9,8 +9,8 @@ import ssl
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from relay_sidecar.node.installer.authority import ensure_serving
-from relay_sidecar.node.installer.installation import PUBLIC_CA, SERVING
+from relay_node.installer.authority import ensure_serving
+from relay_node.installer.installation import PUBLIC_CA, SERVING
 from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.access.certificates import CertificateFiles
 from tools.harness.controlplane.cluster import ControlPlane

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from relay_sidecar.node.ipam_gc import collect
+from relay_node.ipam_gc import collect
 from tests.integration.cni.test_sticky_ipam import Node as Network
 from tests.integration.relay.node.folder_node import PAUSE, FolderNode
 from tests.integration.relay.node.node_place import NodePlace, allow_nodes, unique, write_key

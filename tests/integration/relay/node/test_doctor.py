@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from edge_sidecars.runtime.cli.values import Address
-from relay_sidecar.node.doctor.findings import findings, notes
-from relay_sidecar.node.doctor.node_reader import Places, collect
-from relay_sidecar.node.doctor.report import as_text, exit_status
+from relay_node.doctor.findings import findings, notes
+from relay_node.doctor.node_reader import Places, collect
+from relay_node.doctor.report import as_text, exit_status
 from tests.integration.relay.node.folder_node import PAUSE, FolderNode
 from tests.integration.relay.node.node_place import NodePlace, allow_nodes, unique
 from tools.harness.controlplane.access.accounts import expect

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from relay_sidecar.node.installer import snapshot, units
+from relay_node.installer import snapshot, units
 
 PROGRAM = ["/bin/true"]
 CREDENTIAL = ("relay-sidecar-key", Path("/etc/credstore.encrypted/relay-sidecar-key"))

@@ -23,10 +23,10 @@ import lc.status_command
 import pool_sidecar.controller_app
 import pool_sidecar.member_app
 import pool_sidecar.status_command
+import relay_node.commands.in_cluster
+import relay_node.commands.node
 import relay_sidecar.app
-import relay_sidecar.commands.in_cluster
 import relay_sidecar.commands.kubeconfig
-import relay_sidecar.commands.node
 import relay_sidecar.commands.rbac
 import relay_sidecar.commands.status
 from edge_sidecars.runtime.cli.options import declared, flag
@@ -71,9 +71,9 @@ MAINS: dict[str, tuple[Main, list[str]]] = {
             *("--listen=127.0.0.1:0", "--status-listen=127.0.0.1:0"),
         ],
     ),
-    "relay in-cluster": (relay_sidecar.commands.in_cluster.main, ["--once"]),
+    "relay in-cluster": (relay_node.commands.in_cluster.main, ["--once"]),
     "relay kubeconfig": (relay_sidecar.commands.kubeconfig.main, []),
-    "relay node": (relay_sidecar.commands.node.main, []),
+    "relay node": (relay_node.commands.node.main, []),
     "relay rbac": (relay_sidecar.commands.rbac.main, []),
     "relay status": (relay_sidecar.commands.status.main, []),
     "pool": (

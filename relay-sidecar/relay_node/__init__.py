@@ -1,0 +1,11 @@
+"""What a node needs around the relay, done by commands that end: never imported by the relay.
+
+commands/    `relay-sidecar node …` and `relay-sidecar in-cluster`
+installer/   `node install`, `uninstall`, `snapshot`: files and units, changed and taken back
+doctor/      `node doctor`, `node status`: what would fail at a reboot now
+in_cluster/  the directory that in-cluster clients of a pod read
+file_state   what lies at a path: kept, changed, put back, written whole
+identity     whose certificate kubelet's kubeconfig has
+kubelet_api  requests as kubelet sends them
+ipam_gc      when the reserved addresses of pods end
+"""

@@ -1,0 +1,1 @@
+"""`relay-sidecar node` with its sub-commands, and `relay-sidecar in-cluster`."""
