@@ -20,8 +20,9 @@ from edge_sidecars.runtime.cli.rbac_manifest import (
     service_account,
 )
 from edge_sidecars.runtime.cli.values import BadInput
+from edge_sidecars.runtime.rfc1123 import MAX_LABEL, is_subdomain
 from elector_sidecar.config import PREFIX
-from elector_sidecar.config.config import MAX_LABEL_VALUE, MAX_NAME, NAME_PATTERN, label, shards
+from elector_sidecar.config.config import label, shards
 
 PROG = "elector-sidecar rbac"
 LEASES = "coordination.k8s.io"
@@ -116,13 +117,13 @@ def _grant(options: Options) -> Grant:
 def _check_lease(lease: str, *, is_sharded: bool) -> None:
     if not lease:
         raise BadInput("--lease is missing: name the Lease, as the elector is told it")
-    if not NAME_PATTERN.fullmatch(lease) or len(lease) > MAX_NAME:
+    if not is_subdomain(lease):
         raise BadInput(
             f"--lease {lease!r:.80} is not a Lease name: lower-case letters, digits, - and ."
         )
-    if is_sharded and len(lease) > MAX_LABEL_VALUE:
+    if is_sharded and len(lease) > MAX_LABEL:
         raise BadInput(
-            f"--lease {lease!r:.80} is over {MAX_LABEL_VALUE} characters: with --shards it is a "
+            f"--lease {lease!r:.80} is over {MAX_LABEL} characters: with --shards it is a "
             "label's value too; use a shorter name"
         )
 

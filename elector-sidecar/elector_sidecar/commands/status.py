@@ -34,8 +34,8 @@ from edge_sidecars.runtime.cli.status_command import (
     connection_to,
 )
 from edge_sidecars.runtime.cli.values import BadInput, address, api_server_url
+from edge_sidecars.runtime.rfc1123 import is_label, is_subdomain
 from elector_sidecar.config import DEFAULT_LISTEN, PREFIX
-from elector_sidecar.config.config import NAME_PATTERN, NAMESPACE_PATTERN
 from elector_sidecar.core.lease import parse_lease, pod_name, wall_seconds
 
 if TYPE_CHECKING:
@@ -117,9 +117,9 @@ def _options(arguments: list[str], environ: Mapping[str, str]) -> argparse.Names
         raise BadInput(
             f"--url {given.url} asks the elector, --lease {given.lease} the API server: drop one"
         )
-    if given.lease and not NAME_PATTERN.fullmatch(given.lease):
+    if given.lease and not is_subdomain(given.lease):
         raise BadInput(f"--lease {given.lease!r:.80} is not a Lease name: lower-case, digits, - .")
-    if given.namespace and not NAMESPACE_PATTERN.fullmatch(given.namespace):
+    if given.namespace and not is_label(given.namespace):
         raise BadInput(
             f"--namespace {given.namespace!r:.80} is not a namespace: lower-case, digits and -"
         )

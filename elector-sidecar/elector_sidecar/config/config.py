@@ -42,23 +42,20 @@ from edge_sidecars.runtime.cli.values import (
     url_like,
     whole,
 )
+from edge_sidecars.runtime.rfc1123 import (
+    MAX_LABEL,
+    is_label,
+    is_label_key,
+    is_label_value,
+    is_subdomain,
+)
 from elector_sidecar.config import DEFAULT_LISTEN, PREFIX, contrib
 from elector_sidecar.core.timing import Timing, UnsafeTiming
 
 __all__ = ["Address", "BadInput", "Config", "address", "load", "parser", "seconds"]
 
-# RFC 1123 subdomain, as Kubernetes wants names of objects.
-NAME_PATTERN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-MAX_NAME = 253
-MAX_LABEL_VALUE = 63
 # RFC 4122, as Kubernetes makes them.
 UID_PATTERN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-# RFC 1123 label, as it wants names of namespaces.
-NAMESPACE_PATTERN = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-LABEL_PATTERN = re.compile(
-    r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-    r"=([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?"
-)
 # It stands in a header of each request, beside the uuid in the Lease, and in log lines.
 MAX_IDENTITY = 253
 # Owner and group of a unix socket; in a pod with fsGroup that is every container's group.
@@ -100,12 +97,12 @@ def _mode(text: str) -> int:
 
 def label(text: str) -> tuple[str, str]:
     """Key and value. Raises `BadInput`."""
-    if not LABEL_PATTERN.fullmatch(text):
+    key, equals, value = text.partition("=")
+    if not (equals and is_label_key(key) and is_label_value(value)):
         raise BadInput(
             f"{text!r:.120} is not KEY=VALUE with a valid label key and value: write it like "
             "role=leader"
         )
-    key, _, value = text.partition("=")
     return key, value
 
 
@@ -208,12 +205,11 @@ class Config:
         timing = Timing(self.lease_duration, self.renew_interval, self.request_timeout)
         object.__setattr__(self, "timing", timing)
         is_named_later = self.lease_file is not None and not self.lease
-        is_name = NAME_PATTERN.fullmatch(self.lease) and len(self.lease) <= MAX_NAME
-        if not (is_name or is_named_later):
+        if not (is_subdomain(self.lease) or is_named_later):
             raise BadInput(
                 f"--lease {self.lease!r} is not a Lease name: lower-case, digits, - and ."
             )
-        if self.namespace and not NAMESPACE_PATTERN.fullmatch(self.namespace):
+        if self.namespace and not is_label(self.namespace):
             raise BadInput(
                 f"--namespace {self.namespace!r} is not a namespace: lower-case, digits and -"
             )
@@ -257,12 +253,12 @@ class Config:
                 "--on-missing take and --shards exclude each other: a table that is created at "
                 "once may stand beside one that lives; drop --on-missing"
             )
-        if len(self.lease) > MAX_LABEL_VALUE:
+        if len(self.lease) > MAX_LABEL:
             raise BadInput(
-                f"--lease {self.lease!r:.80} is over {MAX_LABEL_VALUE} characters: with --shards "
+                f"--lease {self.lease!r:.80} is over {MAX_LABEL} characters: with --shards "
                 "it is a label's value too; use a shorter name"
             )
-        if not NAME_PATTERN.fullmatch(self.member_lease) or len(self.member_lease) > MAX_NAME:
+        if not is_subdomain(self.member_lease):
             raise BadInput(
                 f"--identity {self.identity!r:.80}: with --shards {self.member_lease!r:.120} is "
                 "the name of a Lease: use lower-case letters, digits, - and ., like the pod's name"

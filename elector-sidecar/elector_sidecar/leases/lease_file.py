@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from edge_sidecars.runtime.daemon_thread import in_daemon_thread
-from elector_sidecar.config.config import MAX_NAME, NAME_PATTERN
+from edge_sidecars.runtime.rfc1123 import is_subdomain
 
 INTERVAL = 1.0
 # Bytes; a name and white space around it are shorter.
@@ -53,7 +53,7 @@ class LeaseFile:
         if not text:
             self.reason = f"no Lease is named: {self.path} is empty"
             return ""
-        if len(text) > MAX_NAME or not NAME_PATTERN.fullmatch(text):
+        if not is_subdomain(text):
             self.reason = (
                 f"no Lease is named: {self.path} has {text!r:.80}, which is no Lease name: "
                 "lower-case, digits, - and ."

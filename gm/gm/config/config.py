@@ -6,7 +6,6 @@ flag wins over its twin `GM_<FLAG>`; unknown `GM_*` are ignored, because a Servi
 some; what looks like a mistyped one is a warning.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -37,6 +36,7 @@ from edge_sidecars.runtime.cli.values import (
     url_like,
     whole,
 )
+from edge_sidecars.runtime.rfc1123 import is_label, is_subdomain
 from gm.config import DEFAULT_LISTEN, PREFIX
 from gm.core.kind import DEFAULT_LC_SERVER
 
@@ -47,12 +47,6 @@ DEFAULT_RELAY_STATUS = "http://127.0.0.1:10551"
 DEFAULT_ELECTOR = "http://127.0.0.1:4040"
 # Sedna's.
 DEFAULT_KB_SERVER = "http://localhost:9020"
-# RFC 1123 label, as Kubernetes wants names of namespaces.
-_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-# RFC 1123 subdomain.
-_SERVICE_ACCOUNT = re.compile(
-    r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-)
 # Where kubelet puts the token and the namespace of a pod.
 SERVICE_ACCOUNT_DIR = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 # The account of LCs in the manifests.
@@ -101,7 +95,7 @@ def _sidecar(default: str, *, off: str | None = None) -> Callable[[str], str | N
 def service_account(text: str) -> str:
     """`namespace:name`. Raises `BadInput`."""
     namespace, _, name = text.partition(":")
-    if not _NAMESPACE.fullmatch(namespace) or not _SERVICE_ACCOUNT.fullmatch(name):
+    if not (is_label(namespace) and is_subdomain(name)):
         raise BadInput(f"{text!r:.80} is no service account: write NAMESPACE:NAME, like sedna:lc")
     return text
 
@@ -260,7 +254,7 @@ class Config:
 
     def _check_namespaces(self) -> None:
         for namespace in self.namespaces:
-            if not _NAMESPACE.fullmatch(namespace):
+            if not is_label(namespace):
                 raise BadInput(
                     f"--namespace {namespace!r:.80} is not a namespace: lower-case, digits and -"
                 )

@@ -6,7 +6,6 @@ option is ignored: what has no meaning in a mode is refused, but for Sedna's GM_
 manifests set in any case.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -36,6 +35,7 @@ from edge_sidecars.runtime.cli.values import (
     url_like,
     whole,
 )
+from edge_sidecars.runtime.rfc1123 import is_label, is_subdomain
 from lc.config import DEFAULT_BIND_PORT, PREFIX, SEDNA_TWINS
 
 # Where Sedna's DaemonSet mounts the node's /.
@@ -44,11 +44,6 @@ DEFAULT_ROOT = "/rootfs"
 DEFAULT_DATA_DIR = "var/lib/sedna"
 # On the node: what Sedna's manifests lay there, and all that ours mount.
 DEFAULT_FILES_ROOT = PurePosixPath("/var/lib/sedna")
-# RFC 1123 subdomain, as Kubernetes wants names of nodes.
-_NODE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-MAX_NODE = 253
-# RFC 1123 label, as it wants names of namespaces.
-_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 # Seconds; a shorter interval is load and no news.
 MIN_INTERVAL = 1.0
 MIN_REDIAL_CAP = 0.2
@@ -187,9 +182,9 @@ class Config:
     proxies: ProxyVariables = NO_PROXIES
 
     def __post_init__(self) -> None:
-        if not _NODE.fullmatch(self.node) or len(self.node) > MAX_NODE:
+        if not is_subdomain(self.node):
             raise BadInput(f"--node {self.node!r:.80} is not a node's name: set NODENAME")
-        if self.namespace and not _NAMESPACE.fullmatch(self.namespace):
+        if self.namespace and not is_label(self.namespace):
             raise BadInput(
                 f"--namespace {self.namespace!r:.80} is not a namespace: lower-case, digits and -"
             )

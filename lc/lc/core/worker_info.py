@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from edge_sidecars.sedna_api.core.report import is_name
+from edge_sidecars.runtime.rfc1123 import is_subdomain
 
 # What an object or a report that is not as it should be may raise in code that trusts it. Whoever
 # works for one object after another catches these for each of them: one bad object stops nothing.
@@ -74,7 +74,7 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
             ("namespace", self.namespace),
             ("ownerName", self.owner_name),
         ):
-            if not is_name(value):
+            if not is_subdomain(value):
                 raise UnusableReport(f"{field} {value!r:.80} is no name of Kubernetes")
 
 

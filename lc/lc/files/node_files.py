@@ -5,17 +5,16 @@ nothing outside of the directory is read; contents are read anew each time, sinc
 them, and are never logged. LC asks no server for a Secret.
 """
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
+from edge_sidecars.runtime.rfc1123 import is_subdomain
 from lc.files.host_files import HostFiles
 from lc.files.remote_files import Remote
 
 # RFC 1123, as Kubernetes wants names of objects.
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
 # Bytes; a Secret's values are shorter.
 MAX_VALUE = 65536
 
@@ -28,7 +27,7 @@ class MountedSecrets:
 
     def named(self, namespace: str, name: str) -> Mapping[str, str] | None:
         """Its values as text; None where there is none, or none that can be read."""
-        if self._directory is None or not _is_name(namespace) or not _is_name(name):
+        if self._directory is None or not is_subdomain(namespace) or not is_subdomain(name):
             return None
         folder = self._directory / namespace / name
         try:
@@ -37,10 +36,6 @@ class MountedSecrets:
             return {key.name: _text(key) for key in keys if key.is_file()}
         except (OSError, UnicodeDecodeError):
             return None
-
-
-def _is_name(text: str) -> bool:
-    return _NAME.fullmatch(text) is not None and ".." not in text
 
 
 def _text(path: Path) -> str:

@@ -8,6 +8,7 @@ daemon_thread   work that a disk may hang
 metrics         Prometheus text; `process_metrics` of the process itself
 otel            the same over OTLP, and spans; imported only where they are wanted
 process         signals, memory, descriptors
+rfc1123         names of objects, label keys and values
 rfc3339         times as text
 scarcity        what this process has run out of
 tasks           tasks that are ended together

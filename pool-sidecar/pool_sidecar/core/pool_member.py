@@ -8,7 +8,6 @@ those who follow the collection. Knows nothing of votes.
 """
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,6 +15,7 @@ from ipaddress import ip_address
 from typing import Any, Final, Self
 
 from edge_sidecars.apimachinery.watch_events import decode_object
+from edge_sidecars.runtime.rfc1123 import MAX_SUBDOMAIN, is_label
 
 Json = dict[str, Any]
 
@@ -36,20 +36,18 @@ MAX_ADDRESSES: Final = 4
 MAX_CERTIFICATES: Final = 2
 # Characters; a self-signed P-256 certificate in PEM has about 600.
 MAX_CERTIFICATE: Final = 2048
-# An RFC 1123 subdomain (k8s.io/apimachinery, DNS1123SubdomainMaxLength).
-MAX_NAME: Final = 253
+MAX_NAME: Final = MAX_SUBDOMAIN
 # Seconds between two reports; the longest that a report may name counts three times.
 MAX_EVERY: Final = 60
 # etcd's revisions, and all numbers here, are int64.
 MAX_NUMBER: Final = 2**63 - 1
 
-_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _PEM: Final = "-----BEGIN CERTIFICATE-----"
 
 
 def is_pool_name(text: str) -> bool:
     """Whether it is an RFC 1123 label, which the name of a pool's Lease is made of."""
-    return _LABEL.fullmatch(text) is not None
+    return is_label(text)
 
 
 class OutOfBounds(ValueError):

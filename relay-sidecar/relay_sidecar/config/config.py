@@ -6,7 +6,6 @@ flag wins over its twin `RELAY_<FLAG>`; unknown `RELAY_*` are ignored, because a
 injects some; what looks like a mistyped one is a warning.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,13 +41,13 @@ from edge_sidecars.runtime.cli.values import (
     size,
     url_like,
 )
+from edge_sidecars.runtime.rfc1123 import is_label
 from relay_sidecar.config import DEFAULT_LISTEN, DEFAULT_STATUS_LISTEN, PREFIX
 from relay_sidecar.config.pool_resources import PoolResource, chosen, parse_pool_resource
 from relay_sidecar.config.preload import Preload, parse_preload
 
 MEMORY = "memory"
 # RFC 1123 label, as Kubernetes wants names of namespaces.
-_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 # Seconds; a faster probe is load and no news, a faster time-out is a round trip on a bad link.
 MIN_TIME = 0.1
 # Seconds; a client on a busy machine is silent for as long.
@@ -305,7 +304,7 @@ class Config:
             self._check_tokens_stay_secret()
         if self.server is not None:
             self.check_upstream(self.server)
-        if self.namespace and not _NAMESPACE.fullmatch(self.namespace):
+        if self.namespace and not is_label(self.namespace):
             raise BadInput(
                 f"{self.namespace!r:.80} is not a namespace: check POD_NAMESPACE and the file in "
                 "--service-account-dir"

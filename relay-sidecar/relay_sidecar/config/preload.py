@@ -13,10 +13,10 @@ from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from edge_sidecars.apimachinery.selection.selector import BadSelector
 from edge_sidecars.runtime.cli.values import BadInput
+from edge_sidecars.runtime.rfc1123 import is_label
 from relay_sidecar.core.never_kept import is_keepable
 
 # RFC 1123: a resource is a label, a group a subdomain, a namespace a label.
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 # apimachinery, pkg/version/helpers.go: kubeVersionRegex.
 _VERSION = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?", re.ASCII)
 _KEYS = ("namespace", "labelSelector", "fieldSelector")
@@ -59,7 +59,7 @@ def parse_resource(text: str) -> Preload:
     if _VERSION.fullmatch(first):
         version, rest = first, after
     labels = [plural, *(rest.split(".") if rest else [])]
-    if not all(_LABEL.fullmatch(label) for label in labels):
+    if not all(map(is_label, labels)):
         raise BadInput(
             f"{text!r:.120} is not RESOURCE[.VERSION][.GROUP][?QUERY]: write it like "
             "pods?fieldSelector=spec.nodeName=n1, deployments.apps or widgets.v1.example.com"
@@ -90,7 +90,7 @@ def _query(text: str, query: str) -> dict[str, str]:
             raise BadInput(f"{text!r:.120}: {key!r:.80} {remedy}")
         told[key] = value
     namespace = told.get("namespace", "")
-    if namespace and not _LABEL.fullmatch(namespace):
+    if namespace and not is_label(namespace):
         raise BadInput(
             f"{text!r:.120}: {namespace!r:.80} is not a namespace: lower-case, digits and -"
         )

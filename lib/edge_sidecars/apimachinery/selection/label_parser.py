@@ -14,26 +14,22 @@ from dataclasses import dataclass
 
 from edge_sidecars.apimachinery.go_format import parse_int64, quote
 from edge_sidecars.apimachinery.selection.selector import BadSelector
+from edge_sidecars.runtime.rfc1123 import MAX_LABEL, MAX_SUBDOMAIN, QUALIFIED, SUBDOMAIN
 
 OPERATORS = ("in", "notin", "=", "==", "!=", ">", "<")
 # binaryOperators by their names in pkg/selection/operator.go, as the message lists them.
 _EXPECTED_OPERATORS = "in, notin, =, ==, !=, gt, lt"
 _TOKEN = re.compile(r"[ \t\r\n]*(?:(==|!=|[=!(),<>])|([^=!(),<> \t\r\n\0]+))\0?")
 _END = ""
-NAME_LENGTH = 63
-PREFIX_LENGTH = 253
 
-_NAME = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-_VALUE = f"({_NAME})?"
-_DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN = f"{_DNS_LABEL}(\\.{_DNS_LABEL})*"
-_NAME_FORM, _VALUE_FORM, _SUBDOMAIN_FORM = map(re.compile, (_NAME, _VALUE, _SUBDOMAIN))
+_VALUE = f"({QUALIFIED})?"
+_NAME_FORM, _VALUE_FORM, _SUBDOMAIN_FORM = map(re.compile, (QUALIFIED, _VALUE, SUBDOMAIN))
 
 _ENDS = "and must start and end with an alphanumeric character"
 _CHARACTERS = f"consist of alphanumeric characters, '-', '_' or '.', {_ENDS}"
 _NAME_RULE = (
     f"must {_CHARACTERS} (e.g. 'MyName',  or 'my.name',  or '123-abc', "
-    f"regex used for validation is '{_NAME}')"
+    f"regex used for validation is '{QUALIFIED}')"
 )
 _VALUE_RULE = (
     f"a valid label must be an empty string or {_CHARACTERS} (e.g. 'MyValue',  or 'my_value',  "
@@ -41,7 +37,7 @@ _VALUE_RULE = (
 )
 _PREFIX_RULE = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
-    f"'.', {_ENDS} (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
+    f"'.', {_ENDS} (e.g. 'example.com', regex used for validation is '{SUBDOMAIN}')"
 )
 
 
@@ -198,8 +194,8 @@ def key_faults(key: str) -> str:
     faults = _prefix_faults(prefix[0]) if prefix else []
     if not name:
         faults.append("name part must be non-empty")
-    elif _is_long(name, NAME_LENGTH):
-        faults.append(f"name part must be no more than {NAME_LENGTH} bytes")
+    elif _is_long(name, MAX_LABEL):
+        faults.append(f"name part must be no more than {MAX_LABEL} bytes")
     if not _NAME_FORM.fullmatch(name):
         faults.append(f"name part {_NAME_RULE}")
     return "; ".join(faults)
@@ -208,8 +204,8 @@ def key_faults(key: str) -> str:
 def value_faults(value: str) -> str:
     """IsLabelValue: what is wrong with it, joined by semicolons; empty where nothing is."""
     faults = []
-    if _is_long(value, NAME_LENGTH):
-        faults.append(f"must be no more than {NAME_LENGTH} bytes")
+    if _is_long(value, MAX_LABEL):
+        faults.append(f"must be no more than {MAX_LABEL} bytes")
     if not _VALUE_FORM.fullmatch(value):
         faults.append(_VALUE_RULE)
     return "; ".join(faults)
@@ -219,8 +215,8 @@ def _prefix_faults(prefix: str) -> list[str]:
     if not prefix:
         return ["prefix part must be non-empty"]
     faults = []
-    if _is_long(prefix, PREFIX_LENGTH):
-        faults.append(f"prefix part must be no more than {PREFIX_LENGTH} bytes")
+    if _is_long(prefix, MAX_SUBDOMAIN):
+        faults.append(f"prefix part must be no more than {MAX_SUBDOMAIN} bytes")
     if not _SUBDOMAIN_FORM.fullmatch(prefix):
         faults.append(f"prefix part {_PREFIX_RULE}")
     return faults

@@ -5,17 +5,13 @@ reason above it. Names are checked by the caller.
 """
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from textwrap import wrap
 
 from edge_sidecars.runtime.cli.values import BadInput
+from edge_sidecars.runtime.rfc1123 import is_label, is_subdomain
 
-# RFC 1123 subdomain and label, as Kubernetes wants names of service accounts and namespaces.
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_MAX_NAME = 253
 _WIDTH = 100
 _GROUP = "rbac.authorization.k8s.io"
 
@@ -58,7 +54,7 @@ def service_account(text: str) -> str:
     """Raises `BadInput`."""
     if not text:
         raise BadInput("is missing: name the account of the pods, as in spec.serviceAccountName")
-    if len(text) > _MAX_NAME or not _SUBDOMAIN.fullmatch(text):
+    if not is_subdomain(text):
         raise BadInput(
             f"{text!r:.80} is not the name of a service account: lower-case letters, digits, - "
             "and ."
@@ -68,7 +64,7 @@ def service_account(text: str) -> str:
 
 def namespace(text: str) -> str:
     """Raises `BadInput`."""
-    if not _LABEL.fullmatch(text):
+    if not is_label(text):
         raise BadInput(f"{text!r:.80} is not a namespace: lower-case letters, digits and -")
     return text
 

@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from edge_sidecars.runtime.rfc1123 import is_subdomain
 from edge_sidecars.sedna_api.core.kinds import kind_named
 
 # Bytes; Sedna's largest bodies are an event's models with their metrics: some kilobytes.
@@ -30,7 +31,6 @@ MAX_SEQ: Final = 2**63 - 1
 # by when that began.
 UNNUMBERED: Final = "unnumbered-"
 
-_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
 _TOKEN: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9._:]*[A-Za-z0-9])?", re.ASCII)
 
 
@@ -75,11 +75,6 @@ def unnumbered_store(began: float, name: str) -> str:
     return f"{UNNUMBERED}{int(began * 1000):015}-{name}"
 
 
-def is_name(text: str) -> bool:
-    """Whether an object may be called so."""
-    return len(text) <= MAX_NAME and _NAME.fullmatch(text) is not None
-
-
 class Queued(Protocol):
     """What stands in a queue of one object's reports: LC's outbox, or a NodeReport's entry."""
 
@@ -122,18 +117,22 @@ def check(report: Report, *, is_resolved: bool = True) -> None:
     if kind is None or kind.singular != report.kind:
         raise MalformedReport(f"kind {report.kind!r:.80} is none of Sedna's")
     names = [
-        ("store", report.store_id, _TOKEN),
-        ("namespace", report.namespace, _NAME),
-        ("name", report.name, _NAME),
+        ("store", report.store_id, _is_token),
+        ("namespace", report.namespace, is_subdomain),
+        ("name", report.name, is_subdomain),
     ]
     if is_resolved:
-        names.append(("uid", report.uid, _TOKEN))
-    for what, text, pattern in names:
-        if len(text) > MAX_NAME or not pattern.fullmatch(text):
+        names.append(("uid", report.uid, _is_token))
+    for what, text, is_right in names:
+        if not is_right(text):
             raise MalformedReport(f"{what} {text!r:.80} is no name")
     if len(report.worker) > MAX_NAME or not report.worker.isprintable():
         raise MalformedReport(f"worker {report.worker!r:.80} is no name")
     check_body(report.body)
+
+
+def _is_token(text: str) -> bool:
+    return len(text) <= MAX_NAME and _TOKEN.fullmatch(text) is not None
 
 
 def check_body(body: bytes) -> None:

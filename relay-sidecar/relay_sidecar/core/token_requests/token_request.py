@@ -12,13 +12,13 @@ on).
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Final
 
 import msgspec
 
 from edge_sidecars.apimachinery.request.accept import clauses
+from edge_sidecars.runtime.rfc1123 import is_label, is_subdomain
 from relay_sidecar.core.token_requests.protobuf import Message, NotProtobuf
 
 JSON: Final = "application/json"
@@ -29,7 +29,6 @@ API_VERSION: Final = "authentication.k8s.io/v1"
 KIND: Final = "TokenRequest"
 _MAGIC: Final = b"k8s\x00"
 # IsDNS1123Subdomain of apimachinery's pkg/util/validation: names of namespaces and accounts.
-_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 # client-go adds it where the client has a time-out; every other parameter (dryRun) means something.
 _MEANINGLESS_PARAMETERS: Final = {"timeout"}
 
@@ -82,7 +81,7 @@ def token_request_key(
     wanted = _wanted(accept)
     if not wanted or query.keys() - _MEANINGLESS_PARAMETERS or len(body) > MAX_BODY:
         return None
-    if not (_NAME.fullmatch(namespace) and _NAME.fullmatch(service_account)):
+    if not (is_label(namespace) and is_subdomain(service_account)):
         return None
     request = _read(content_type, body)
     if request is None or not _is_of(request.metadata, namespace, service_account):

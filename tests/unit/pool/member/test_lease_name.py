@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from elector_sidecar.config.config import NAME_PATTERN
+from edge_sidecars.runtime.rfc1123 import is_subdomain
 from pool_sidecar.core.pool_member import is_pool_name
 from pool_sidecar.member.lease_name import name_lease
 
@@ -49,7 +49,7 @@ def test_what_says_the_right_thing_is_not_written_again(path: Path) -> None:
 def test_each_pools_name_makes_the_name_of_a_lease(path: Path, pool: str) -> None:
     assert is_pool_name(pool)
     name_lease(path, pool)
-    assert NAME_PATTERN.fullmatch(path.read_text().strip())
+    assert is_subdomain(path.read_text().strip())
 
 
 def test_what_cannot_be_written_is_an_error(tmp_path: Path) -> None:
