@@ -19,6 +19,7 @@ from pathlib import Path
 import grpc
 
 from edge_sidecars.kubeapi import ApiClient, ApiError, Unreachable
+from edge_sidecars.runtime.bearer import bearer_token
 from edge_sidecars.runtime.cli.values import describe_failure
 from gm.core.tree import flag, items, mapping, text
 from gm.hub.ports import ReviewUnavailable
@@ -84,12 +85,11 @@ def node_of_certificate(auth_context: Mapping[str, Sequence[bytes]]) -> str:
     return names[0].decode(errors="replace").removeprefix(_NODE_PREFIX)
 
 
-def bearer_token(metadata: Sequence[tuple[str, str | bytes]]) -> str:
+def token_of(metadata: Sequence[tuple[str, str | bytes]]) -> str:
     """ "" where the call brings none."""
     for key, value in metadata:
         if key == "authorization" and isinstance(value, str):
-            scheme, _, token = value.partition(" ")
-            return token.strip() if scheme.lower() == "bearer" else ""
+            return bearer_token(value) or ""
     return ""
 
 

@@ -37,7 +37,7 @@ from edge_sidecars.sedna_api.stream_codec import (
 )
 from gm.hub.core.proof import CERTIFICATE, NodeProof, token_proof
 from gm.hub.core.session import EndCause, SessionEnded, flaw
-from gm.hub.credentials import ServerTls, bearer_token, node_of_certificate, server_credentials
+from gm.hub.credentials import ServerTls, node_of_certificate, server_credentials, token_of
 from gm.hub.hub import LOOK_EVERY, Hub
 from gm.hub.ports import ReviewUnavailable, TokenReviewer
 from gm.hub.stream import NodeStream, Task, carry
@@ -202,7 +202,7 @@ class StreamServer:
             return node_of_certificate(_auth_context(context)), CERTIFICATE
         if self._reviewer is None:
             return None, None
-        token = bearer_token(tuple(context.invocation_metadata() or ()))
+        token = token_of(tuple(context.invocation_metadata() or ()))
         node = await self._reviewer.node_of(token) if token else None
         return (node, token_proof(token)) if node else ("", None)
 

@@ -4,6 +4,7 @@ cli             flags, sub-commands and their values
 log             log lines of a constant message and key/value fields
 clock           the clock that runs on through suspend; waiting for an event
 backoff         the delay before a retry
+bearer          tokens of requests
 daemon_thread   work that a disk may hang
 metrics         Prometheus text; `process_metrics` of the process itself
 otel            the same over OTLP, and spans; imported only where they are wanted

@@ -11,7 +11,6 @@ no place from those with it.
 """
 
 import asyncio
-import hmac
 import secrets
 from collections.abc import Callable, Collection
 from http import HTTPStatus
@@ -19,6 +18,7 @@ from typing import Final
 
 from edge_sidecars.kubeapi.aiohttp_private import abort
 from edge_sidecars.kubeapi.credentials import WatchedFiles
+from edge_sidecars.runtime.bearer import authorizes
 from edge_sidecars.runtime.cli.values import Address, BadInput, describe_failure
 from edge_sidecars.runtime.clock import boottime
 from pool_sidecar.lan.client import NoAnswer, PeerClient, Refused
@@ -144,9 +144,9 @@ class LocalProxy:
             await self._answer_read(near, head)
             return
         host, _, port = target.rpartition(":")
-        given = head.headers.get(AUTHORIZATION, "").encode()
-        is_own = hmac.compare_digest(given, f"Bearer {self.own_token}".encode())
-        if not is_own and not hmac.compare_digest(given, f"Bearer {self._token.get()}".encode()):
+        given = head.headers.get(AUTHORIZATION)
+        is_own = authorizes(given, self.own_token)
+        if not is_own and not authorizes(given, self._token.get()):
             why = "Proxy-Authorization lacks the token of --token-file"
             near.writer.write(refusal(HTTPStatus.PROXY_AUTHENTICATION_REQUIRED, why))
         elif method != "CONNECT" or (host.strip("[]").lower(), port) not in self._servers:
@@ -164,10 +164,9 @@ class LocalProxy:
                 self._open -= not is_own
 
     async def _answer_read(self, near: Stream, head: Head) -> None:
-        given = head.headers.get(READ_AUTHORIZATION, "").encode()
         read = RelayRead.of(head)
         asked = None if read is None else read.to_peer()
-        if not hmac.compare_digest(given, f"Bearer {self._token.get()}".encode()):
+        if not authorizes(head.headers.get(READ_AUTHORIZATION), self._token.get()):
             why = "Authorization lacks the token of --token-file"
             near.writer.write(refusal(HTTPStatus.UNAUTHORIZED, why))
             return

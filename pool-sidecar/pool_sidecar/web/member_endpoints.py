@@ -5,10 +5,10 @@ token. `/eligible`, `/drain`: for the elector of this node. `/livez`, `/readyz`,
 `/metrics`: for kubelet, people and Prometheus.
 """
 
-import hmac
 import json as encoder
 from typing import Final
 
+from edge_sidecars.runtime.bearer import authorizes
 from edge_sidecars.runtime.cli.values import Address
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.web import aiohttp_web as web
@@ -42,10 +42,7 @@ class MemberEndpoints:
         return await routed(request, self.routes)
 
     async def _sources(self, request: web.BaseRequest) -> web.StreamResponse:
-        told = request.headers.get("Authorization", "")
-        given = told.encode(errors="surrogateescape")
-        token = self._member.token.get()
-        if not hmac.compare_digest(given, f"Bearer {token}".encode()):
+        if not authorizes(request.headers.get("Authorization"), self._member.token.get()):
             return text(401, "/sources needs the token of --token-file")
         if not is_asked(request, "watch") or request.method != "GET":
             return json(_line(sources(self._member)))

@@ -11,6 +11,7 @@ from typing import Protocol
 from aiohttp import hdrs
 
 from edge_sidecars.apimachinery.request.request_info import RequestInfo
+from edge_sidecars.runtime.bearer import bearer_token
 from edge_sidecars.runtime.web.aiohttp_web import BaseRequest, RequestKey
 from relay_sidecar.core.upgrade_request import websocket_token
 
@@ -58,13 +59,3 @@ def token_of(request: BaseRequest) -> str | None:
     """The token by which the request says who asks, None where there is none: of its Authorization,
     or of a WebSocket's protocols. Raises `Refused` (401)."""
     return bearer_token(request.headers.get(hdrs.AUTHORIZATION)) or websocket_token(request.headers)
-
-
-def bearer_token(header: str | None) -> str | None:
-    """The token of an Authorization header that kube-apiserver would look at, None where there is
-    none. Source: k8s.io/apiserver v0.36, pkg/authentication/request/bearertoken/bearertoken.go."""
-    parts = (header or "").strip().split(" ", 2)
-    if len(parts) < 2 or parts[0].lower() != "bearer":
-        return None
-    token = parts[1]
-    return token if token.isascii() and token.isprintable() and token else None

@@ -5,7 +5,6 @@ Host is another's; cross-site requests: there is an Origin); with `--local-token
 in without the token, which may be replaced at any time.
 """
 
-import hmac
 import math
 from collections.abc import Iterable, Mapping
 from ipaddress import ip_address
@@ -17,10 +16,11 @@ from edge_sidecars.apimachinery.lru import lru
 from edge_sidecars.apimachinery.request.request_info import RequestInfo
 from edge_sidecars.apimachinery.status import Refused, Status, forbidden, unauthorized
 from edge_sidecars.kubeapi.credentials import WatchedFiles
+from edge_sidecars.runtime.bearer import bearer_token, is_token
 from edge_sidecars.runtime.cli.values import Address, BadInput, describe_failure
 from edge_sidecars.runtime.web.aiohttp_web import BaseRequest
 from edge_sidecars.runtime.web.cross_site import host_name
-from relay_sidecar.access.admission import Caller, bearer_token, token_of
+from relay_sidecar.access.admission import Caller, token_of
 from relay_sidecar.core.upgrade_request import names_itself
 
 _EVERYBODY = Caller()
@@ -42,10 +42,8 @@ class OwnAccess:
         origins = request.headers.getall(hdrs.ORIGIN, [])
         if origins and not names_itself(request.headers):
             raise Refused(_foreign(f"the Origin {', '.join(origins)}"))
-        if self._token is not None:
-            given = (token_of(request) or "").encode(errors="surrogateescape")
-            if not hmac.compare_digest(given, self._token.get().encode()):
-                raise Refused(unauthorized())
+        if self._token is not None and not is_token(token_of(request), self._token.get()):
+            raise Refused(unauthorized())
         return _EVERYBODY
 
     async def may(

@@ -7,7 +7,6 @@ no longer so. Where it is not so, the answer is 503 with Retry-After.
 """
 
 import asyncio
-import hmac
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -23,9 +22,10 @@ from edge_sidecars.apimachinery.request.request_info import (
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.status import Refused, forbidden, unauthorized, unavailable
 from edge_sidecars.kubeapi.credentials import WatchedFiles
+from edge_sidecars.runtime.bearer import authorizes
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.web import aiohttp_web as web
-from relay_sidecar.access.admission import CALLER, Caller, bearer_token
+from relay_sidecar.access.admission import CALLER, Caller
 from relay_sidecar.config.preload import Preload
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.streams.shared_streams import is_declared
@@ -78,9 +78,7 @@ class PoolReads:
         return answer
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        told = bearer_token(request.headers.get(hdrs.AUTHORIZATION)) or ""
-        given = told.encode(errors="surrogateescape")
-        if not hmac.compare_digest(given, self._token.get().encode()):
+        if not authorizes(request.headers.get(hdrs.AUTHORIZATION), self._token.get()):
             raise Refused(unauthorized())
         request[CALLER] = Caller()
         info = RequestInfo.parse(request.method, request.raw_path)
