@@ -18,7 +18,7 @@ from tools.harness.pods.fleet import Fleet
 from tools.harness.pods.observers.observer import wait_for, wait_for_leader
 from tools.harness.pods.spoken_elector import SpokenElector
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 # Seconds; a JVM on a busy machine.
 PATIENCE: Final = 60.0
