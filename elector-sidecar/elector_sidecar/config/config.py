@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from edge_sidecars.apimachinery.shard_ranges import MAX_SHARDS, MIN_SHARDS
+from edge_sidecars.runtime.cli.combinations import Needs, refuse_meaningless
 from edge_sidecars.runtime.cli.options import (
     SERVICE_ACCOUNT_DIR,
     Options,
     Parser,
     api_server,
     command_line,
-    flag,
     log_format_option,
     log_level_option,
     one_of,
@@ -61,12 +61,11 @@ MAX_IDENTITY = 253
 # Owner and group of a unix socket; in a pod with fsGroup that is every container's group.
 SOCKET_MODE = "0660"
 
-# By the option that gives them a meaning: options that say nothing without it.
-_NEEDS = {
-    "health_url": ("health_interval", "health_failures", "health_grace", "health_backoff"),
-    "drain_url": ("drain_timeout",),
-    "shards": ("shard_settle",),
-}
+_COMBINATIONS = (
+    Needs(("health_interval", "health_failures", "health_grace", "health_backoff"), "health_url"),
+    Needs(("drain_timeout",), "drain_url"),
+    Needs(("shard_settle",), "shards"),
+)
 
 
 def shards(text: str) -> int:
@@ -346,10 +345,7 @@ def _config(
 
 
 def _refuse_meaningless(options: Options) -> None:
-    for needed, names in _NEEDS.items():
-        told = next(options.among(*names), None)
-        if told is not None and not options.text(needed):
-            raise BadInput(f"{told} needs {flag(needed)}: add it, or drop this one")
+    refuse_meaningless(Config, options, _COMBINATIONS)
     mode = next(options.among("socket_mode"), None)
     if mode is not None and not options.text("listen").startswith("unix:"):
         raise BadInput(f"{mode} needs --listen unix:/PATH: add it, or drop this one")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from edge_sidecars.runtime.cli.combinations import Excludes, refuse_meaningless
 from edge_sidecars.runtime.cli.options import (
     Options,
     Parser,
@@ -59,16 +60,11 @@ MAX_CONCURRENCY = 256
 # Of limits.md, section 4; each costs a descriptor and some 100 KiB.
 DEFAULT_MAX_LCS = 2048
 _TLS = ("tls_cert", "tls_key", "client_ca")
-# Without a hub these would say nothing.
-_HUB_ONLY = (
-    "stream_listen",
-    "sedna_listen",
-    *_TLS,
-    "review_tokens",
-    "lc_service_account",
-    "trust_any_lc",
-    "max_lcs",
+_HUB = (
+    *("stream_listen", "sedna_listen", *_TLS, "review_tokens", "lc_service_account"),
+    *("trust_any_lc", "max_lcs"),
 )
+_COMBINATIONS = (Excludes(_HUB, "mode", "relay", "no LC comes to GM"),)
 
 
 class Mode(Enum):
@@ -319,9 +315,7 @@ def load(arguments: Sequence[str], environ: Mapping[str, str]) -> Config:
 
 def _config(options: Options, environ: Mapping[str, str]) -> Config:
     mode = Mode(options.choice("mode", *(each.value for each in Mode)))
-    given = next(options.among(*_HUB_ONLY), None)
-    if mode is Mode.RELAY and given is not None:
-        raise BadInput(f"{given}: with --mode relay no LC comes to GM: drop one")
+    refuse_meaningless(Config, options, _COMBINATIONS)
     leadership = Leadership(options.choice("leadership", *(each.value for each in Leadership)))
     values = option_values(Config, options) | {"mode": mode, "leadership": leadership}
     if mode is Mode.RELAY:

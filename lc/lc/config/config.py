@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from edge_sidecars.runtime.cli.combinations import Excludes, Needs, refuse_meaningless
 from edge_sidecars.runtime.cli.options import (
     Options,
     Parser,
@@ -47,8 +48,11 @@ DEFAULT_FILES_ROOT = PurePosixPath("/var/lib/sedna")
 # Seconds; a shorter interval is load and no news.
 MIN_INTERVAL = 1.0
 MIN_REDIAL_CAP = 0.2
-_STREAM_ONLY = ("gm_address", "server_ca", "tls_cert", "tls_key", "gm_token_file")
-_RELAY_ONLY = ("api", "relay_status", "namespace")
+_STREAM = ("gm_address", "server_ca", "tls_cert", "tls_key", "gm_token_file")
+_COMBINATIONS = (
+    Excludes(_STREAM, "mode", "relay", "LC never dials GM"),
+    Needs(("api", "relay_status", "namespace"), "mode", "relay"),
+)
 
 
 def _addresses(text: str) -> tuple[Address, ...]:
@@ -252,21 +256,14 @@ def load(arguments: Sequence[str], environ: Mapping[str, str], *, hostname: str)
     own = Options(given, environ, prefix=PREFIX)
     with own.naming_variables():
         is_relay = own.choice("mode", "stream", "relay") == "relay"
-        _refuse_meaningless(own, is_relay=is_relay)
+        refuse_meaningless(Config, own, _COMBINATIONS)
     # Sedna's manifests set GM_ADDRESS in any mode.
     others = {
-        name: twin for name, twin in SEDNA_TWINS.items() if not (is_relay and name in _STREAM_ONLY)
+        name: twin for name, twin in SEDNA_TWINS.items() if not (is_relay and name in _STREAM)
     }
     options = Options(given, environ, prefix=PREFIX, others=others)
     with options.naming_variables():
         return _config(options, environ, hostname=hostname)
-
-
-def _refuse_meaningless(own: Options, *, is_relay: bool) -> None:
-    meaningless = next(own.among(*(_STREAM_ONLY if is_relay else _RELAY_ONLY)), None)
-    if meaningless is not None:
-        mode = "relay" if is_relay else "stream"
-        raise BadInput(f"{meaningless} means nothing with --mode {mode}: drop one of the two")
 
 
 def _config(options: Options, environ: Mapping[str, str], *, hostname: str) -> Config:

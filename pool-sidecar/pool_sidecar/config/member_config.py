@@ -6,6 +6,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
+from edge_sidecars.runtime.cli.combinations import Excludes, refuse_meaningless
 from edge_sidecars.runtime.cli.options import (
     Options,
     Parser,
@@ -204,6 +205,7 @@ class MemberConfig:
 
 # Of no use without --lend.
 _LENDING: Final = ("lend_rate", "lend_burst", "lend_connections", "lend_all_connections")
+_COMBINATIONS: Final = (Excludes(_LENDING, "lend", "false", "nothing is lent"),)
 
 
 def parser() -> Parser:
@@ -238,7 +240,5 @@ def load(arguments: Sequence[str], environ: Mapping[str, str]) -> MemberConfig:
         config = MemberConfig(
             **values, proxies=proxy_variables(environ), in_cluster=_in_cluster(environ)
         )
-        told = next(options.among(*_LENDING), None)
-        if told is not None and not config.lend:
-            raise BadInput(f"{told}: with --lend false nothing is lent: drop one")
+        refuse_meaningless(MemberConfig, options, _COMBINATIONS)
     return config

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from edge_sidecars.runtime.cli.combinations import Excludes, Needs, refuse_meaningless
 from edge_sidecars.runtime.cli.options import (
     SERVICE_ACCOUNT_DIR,
     Options,
@@ -57,21 +58,22 @@ MIN_WATCH_BUFFER = 64 * 1024
 # Bytes; less does not hold the discovery documents of a cluster, and a list of its pods.
 MIN_BUDGET = 8 * 1024 * 1024
 _CERTIFICATE = ("client_certificate", "client_key", "certificate_authority", "tls_server_name")
-# Without an upstream these would say nothing.
-_UPSTREAM_ONLY = (
+_POOL = ("pool_token_file", "pool_connect", "endpoint_view", "pool_listen", "pool_resource")
+_UPSTREAM = (
     *("server", "kubeconfig", "context", "request_timeout", "read_timeout", "probe_interval"),
-    *("probe_timeout", "reads", "preload", "idle_timeout", "retain", "keep_secrets", *_CERTIFICATE),
-    *("shard_pushdown", "pool", "pool_token_file", "pool_connect", "endpoint_view"),
-    *("pool_listen", "pool_resource"),
+    *("probe_timeout", "reads", "preload", "idle_timeout", "retain", "keep_secrets"),
+    *(*_CERTIFICATE, "shard_pushdown", "pool", *_POOL),
 )
-_CALLER_ONLY = (
-    *("access_ttl", "access_offline_ttl", "client_ca_file", "kubelet_unit", "pod_listen"),
+_CALLER = ("access_ttl", "access_offline_ttl", "client_ca_file", "kubelet_unit", "pod_listen")
+_COMBINATIONS = (
+    Excludes(_UPSTREAM, "origin", "local", "there is no upstream"),
+    Needs(("context",), "kubeconfig"),
+    Needs(_POOL, "pool"),
+    Needs(_CALLER, "access", "caller"),
+    Excludes(("local_token_file", "allowed_host"), "access", "caller", "each brings its own token"),
+    Needs(_CERTIFICATE[1:], "client_certificate"),
+    Needs(("kubelet_unit",), "client_ca_file"),
 )
-_KUBECONFIG_ONLY = ("context",)
-_POOL_ONLY = (
-    *("pool_token_file", "pool_connect", "endpoint_view", "pool_listen", "pool_resource"),
-)
-_OWN_ONLY = ("local_token_file", "allowed_host")
 
 
 def _data_dir(text: str) -> Path | None:
@@ -402,16 +404,10 @@ class Config:
                     f"--client-certificate {self.client_certificate} needs TLS: name an https "
                     "--server"
                 )
-        else:
-            for name in _CERTIFICATE[1:]:
-                if getattr(self, name) is not None:
-                    raise BadInput(f"{flag(name)} needs --client-certificate")
         if self.client_ca_file is not None:
             missing = "--tls-cert-file" if not self.is_tls else "--client-certificate"
             if not self.is_tls or self.client_certificate is None:
                 raise BadInput(f"--client-ca-file {self.client_ca_file} needs {missing}")
-        elif self.kubelet_unit is not None:
-            raise BadInput(f"--kubelet-unit {self.kubelet_unit} needs --client-ca-file")
 
     def _check_pool(self) -> None:
         if self.pool is not None and self.pool_token_file is None:
@@ -479,11 +475,9 @@ def load(arguments: Sequence[str], environ: Mapping[str, str]) -> Config:
 
 
 def _config(options: Options, environ: Mapping[str, str]) -> Config:
-    is_local = options.choice("origin", "upstream", "local") == "local"
-    asks_callers = options.choice("access", "own", "caller") == "caller"
-    _refuse_meaningless(options, is_local=is_local, asks_callers=asks_callers)
+    refuse_meaningless(Config, options, _COMBINATIONS)
     values = option_values(Config, options)
-    if not (is_local or values["server"] or values["kubeconfig"]):
+    if not (values["is_local"] or values["server"] or values["kubeconfig"]):
         values["server"] = api_server(
             environ, remedy="name a --kubeconfig or a --server, or use --origin local"
         )
@@ -493,16 +487,3 @@ def _config(options: Options, environ: Mapping[str, str]) -> Config:
         otlp_endpoint=environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None,
         proxies=proxy_variables(environ),
     )
-
-
-def _refuse_meaningless(options: Options, *, is_local: bool, asks_callers: bool) -> None:
-    for is_meaningless, names, remedy in (
-        (is_local, _UPSTREAM_ONLY, "with --origin local there is no upstream: drop one"),
-        (not options.text("kubeconfig"), _KUBECONFIG_ONLY, "needs --kubeconfig"),
-        (not options.text("pool"), _POOL_ONLY, "needs --pool"),
-        (not asks_callers, _CALLER_ONLY, "needs --access caller"),
-        (asks_callers, _OWN_ONLY, "is for --access own: drop one"),
-    ):
-        told = next(options.among(*names), None)
-        if is_meaningless and told is not None:
-            raise BadInput(f"{told}: {remedy}")

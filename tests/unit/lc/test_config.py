@@ -54,8 +54,8 @@ def test_mode_relay_takes_no_notice_of_sednas_gm() -> None:
     ("flags", "told"),
     [
         (["--mode", "both"], "choose one of stream, relay"),
-        (["--mode", "relay", "--gm-address", "a:1"], "means nothing with --mode relay"),
-        (["--namespace", "shop"], "means nothing with --mode stream"),
+        (["--mode", "relay", "--gm-address", "a:1"], "with --mode relay LC never dials GM"),
+        (["--namespace", "shop"], "needs --mode relay"),
         (["--mode", "relay", "--namespace", "Shop!"], "is not a namespace"),
         (["--node", "Edge A"], "is not a node's name"),
         (["--gm-address", "gm"], "is not host:port"),
