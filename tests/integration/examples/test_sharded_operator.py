@@ -27,7 +27,10 @@ COUNT = 24
 PATIENCE = 60.0
 
 
-@pytest.fixture(scope="module", params=["without the gate", "with the gate"])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param("without the gate", marks=pytest.mark.long), "with the gate"],
+)
 def plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
     for name in ("kube-apiserver", "etcd"):
         require_program(name)

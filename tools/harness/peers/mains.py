@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from tools.harness.controlplane.build import go_environment, go_toolchain
 from tools.harness.peers.other_informers import Client, run_build
 
 SOURCE: Final = Path(__file__).parents[3] / "examples" / "mains"
@@ -16,7 +17,9 @@ def _build_nothing(source: Path, target: Path) -> None:
 
 
 def _build_go(source: Path, target: Path) -> None:
-    run_build(["go", "build", "-mod=readonly", "-trimpath", "-o", "main", "."], target)
+    go = go_toolchain()
+    build = [str(go), "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-o", "main", "."]
+    run_build(build, target, go_environment(go))
 
 
 def _build_rust(source: Path, target: Path) -> None:
@@ -34,6 +37,14 @@ def _java(at: Path) -> Sequence[str]:
     return ("java", "-XX:TieredStopAtLevel=1", "-cp", f"{at}:{at}/lib/*", "Main")
 
 
+# Debian's cargo is too old for its lock file, and not every machine reaches a registry of crates.
+RUST: Final = Client(
+    "main-rust",
+    SOURCE / "rust",
+    (("cargo", "cargo"),),
+    _build_rust,
+    lambda at: (str(at / "target" / "release" / "elector-main"),),
+)
 MAINS: Final = (
     Client(
         "main-python",
@@ -42,16 +53,8 @@ MAINS: Final = (
         _build_nothing,
         lambda at: (sys.executable, "-I", str(at / "main.py")),
     ),
-    Client(
-        "main-go", SOURCE / "go", (("go", "golang"),), _build_go, lambda at: (str(at / "main"),)
-    ),
-    Client(
-        "main-rust",
-        SOURCE / "rust",
-        (("cargo", "cargo"),),
-        _build_rust,
-        lambda at: (str(at / "target" / "release" / "elector-main"),),
-    ),
+    Client("main-go", SOURCE / "go", (), _build_go, lambda at: (str(at / "main"),)),
+    RUST,
     Client(
         "main-java",
         SOURCE / "java",

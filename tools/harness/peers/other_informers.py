@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -77,11 +77,14 @@ def _build_client_node(source: Path, target: Path) -> None:
     run_build(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], target)
 
 
-def run_build(command: Sequence[str], folder: Path) -> None:
+def run_build(
+    command: Sequence[str], folder: Path, environ: Mapping[str, str] | None = None
+) -> None:
     """Raises BuildError with the end of its output."""
     done = subprocess.run(
         command,
         cwd=folder,
+        env=environ,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -21,6 +21,7 @@ from typing import Self
 from tools.harness.controlplane.guardian import Guardian
 from tools.harness.controlplane.reservation import Reservation
 from tools.harness.pods.arguments import REPEATED, latest_of_each
+from tools.harness.pods.command import run_program
 
 # Seconds for a start on a busy machine; a quiet one needs half a second.
 START_TIMEOUT = 30.0
@@ -147,14 +148,7 @@ class Process(ABC):
         self, program: str, *arguments: str, environ: Mapping[str, str]
     ) -> subprocess.CompletedProcess[str]:
         """A sub-command, to its end."""
-        return subprocess.run(
-            [str(installed(program)), *arguments],
-            capture_output=True,
-            text=True,
-            timeout=START_TIMEOUT,
-            check=False,
-            env={**self.environ, **environ},
-        )
+        return run_program(program, *arguments, environ={**self.environ, **environ})
 
     def _wait_until(self, is_so: Callable[[], bool], *, what: str) -> None:
         """Fails with the end of the log."""

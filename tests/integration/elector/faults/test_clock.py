@@ -88,7 +88,10 @@ def takeover_after_kill(fleet: Fleet, pods: list[ElectorPod]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("offsets", [(f"+{OFF}", f"-{OFF}"), (f"-{OFF}", f"+{OFF}")])
+@pytest.mark.parametrize(
+    "offsets",
+    [(f"+{OFF}", f"-{OFF}"), pytest.param((f"-{OFF}", f"+{OFF}"), marks=pytest.mark.long)],
+)
 def test_p1_exclusive_with_wall_clocks_that_are_off_by_an_hour(
     fleet: Fleet, library: str, offsets: tuple[str, str]
 ) -> None:
@@ -139,7 +142,9 @@ def test_p2_a_wall_clock_that_is_set_changes_nothing(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rates", [("x0.975", "x1.025"), ("x1.025", "x0.975")])
+@pytest.mark.parametrize(
+    "rates", [("x0.975", "x1.025"), pytest.param(("x1.025", "x0.975"), marks=pytest.mark.long)]
+)
 def test_p1_exclusive_with_clocks_that_run_at_different_rates(
     fleet: Fleet, library: str, rates: tuple[str, str]
 ) -> None:

@@ -18,7 +18,14 @@ SOON = 5.0
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backup", ["never held", "held by the leader", "held by another"])
+@pytest.mark.parametrize(
+    "backup",
+    [
+        pytest.param("never held", marks=pytest.mark.long),
+        "held by the leader",
+        pytest.param("held by another", marks=pytest.mark.long),
+    ],
+)
 def test_p1_whatever_the_backup_says_nobody_leads_beside_the_leader_of_the_lost_history(
     backup: str,
 ) -> None:

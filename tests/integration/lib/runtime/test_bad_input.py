@@ -10,17 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.integration.lib.runtime.bad_inputs import ALL, BadInput, prepare
-from tools.harness.pods.process import installed
+from tools.harness.pods.command import PACKAGES, run_program
 
 # Modules that are started by their name.
 MODULES = {"demo": "tools.demo", "images": "tools.images"}
-PACKAGES = {
-    "elector-sidecar": "elector_sidecar",
-    "relay-sidecar": "relay_sidecar",
-    "sedna-gm": "gm",
-    "sedna-lc": "lc",
-    "pool-sidecar": "pool_sidecar",
-}
 ROOT = Path(__file__).parents[4]
 # Seconds; one that is taken for good input runs on.
 TIMEOUT = 30
@@ -49,16 +42,20 @@ def test_bad_input_is_one_line_with_the_value_and_the_remedy(
         return text.replace("{tmp}", str(folder)).replace("{port}", str(port))
 
     program, *arguments = map(filled, row.command.split())
-    environ = {name: filled(value) for name, value in row.environ.items()}
-    done = subprocess.run(
-        [*_start(program, row.missing), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT,
-        check=False,
-        cwd=ROOT,
-        env={"PATH": os.environ["PATH"], "HOME": str(folder), **environ},
-    )
+    environ = {"PATH": os.environ["PATH"], "HOME": str(folder)}
+    environ |= {name: filled(value) for name, value in row.environ.items()}
+    if program in PACKAGES and not row.missing:
+        done = run_program(program, *arguments, environ=environ, cwd=ROOT)
+    else:
+        done = subprocess.run(
+            [*_start(program, row.missing), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+            check=False,
+            cwd=ROOT,
+            env=environ,
+        )
     assert done.stdout == ""
     assert len(done.stderr.splitlines()) == 1, done.stderr
     assert [it for it in map(filled, row.named) if it not in done.stderr] == [], done.stderr
@@ -68,8 +65,6 @@ def test_bad_input_is_one_line_with_the_value_and_the_remedy(
 def _start(program: str, missing: str) -> list[str]:
     if program in MODULES:
         return [sys.executable, "-m", MODULES[program]]
-    if not missing:
-        return [str(installed(program))]
     code = f"import sys; sys.modules[{missing!r}] = None; import {PACKAGES[program]}.__main__ as it"
     return [sys.executable, "-c", f"{code}; it.main()"]
 

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from tools.harness.pods.process import installed
+from tools.harness.pods.command import run_program
 
 PROGRAMS = {
     "elector-sidecar": [
@@ -27,13 +27,8 @@ PROGRAMS = {
 
 
 def _printed(program: str, shell: str) -> str:
-    done = subprocess.run(
-        [str(installed(program)), "completion", shell],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
+    done = run_program(program, "completion", shell, environ={})
+    assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
 
@@ -64,13 +59,7 @@ def test_zsh_reads_the_script_of_bash_and_fish_a_line_for_each_flag() -> None:
 
 
 def test_a_shell_that_is_none_is_refused() -> None:
-    done = subprocess.run(
-        [str(installed("elector-sidecar")), "completion", "csh"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_program("elector-sidecar", "completion", "csh", environ={})
     assert done.returncode == 2
     assert "'csh' is no shell: choose one of bash, zsh, fish" in done.stderr
     assert done.stderr.count("\n") == 1

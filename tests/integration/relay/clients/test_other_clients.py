@@ -38,7 +38,11 @@ def informer(client: Client, place: Place, namespace: str, folder: Path) -> Othe
 
 
 @clients
-@pytest.mark.parametrize("kind", [Kind.RELAY, Kind.FOR_CALLERS], ids=lambda kind: kind.value)
+@pytest.mark.parametrize(
+    "kind",
+    [Kind.RELAY, pytest.param(Kind.FOR_CALLERS, marks=pytest.mark.long)],
+    ids=lambda kind: kind.value,
+)
 @pytest.mark.timeout(400)
 def test_r4_an_informer_goes_on_through_a_cut_and_a_restart_while_cut(
     control_plane: ControlPlane, contents: Contents, tmp_path: Path, client: Client, kind: Kind

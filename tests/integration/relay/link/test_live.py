@@ -174,7 +174,11 @@ SITUATIONS = (restart, restart_after_a_moment, idle, cut, cut_on_a_slow_link, re
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.value)
+@pytest.mark.parametrize(
+    "kind",
+    [it if it is Kind.RELAY else pytest.param(it, marks=pytest.mark.long) for it in KINDS],
+    ids=lambda kind: kind.value,
+)
 def test_r6_what_is_told_while_catching_up_is_of_now_or_tells_its_age(
     control_plane: ControlPlane, contents: Contents, kind: Kind
 ) -> None:

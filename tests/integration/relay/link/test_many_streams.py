@@ -22,7 +22,11 @@ SOON = 60.0
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("kind", [Kind.RELAY, Kind.FOR_CALLERS], ids=lambda kind: kind.value)
+@pytest.mark.parametrize(
+    "kind",
+    [Kind.RELAY, pytest.param(Kind.FOR_CALLERS, marks=pytest.mark.long)],
+    ids=lambda kind: kind.value,
+)
 def test_l2_many_streams_are_live_again_after_a_cut(
     kind: Kind, control_plane: ControlPlane, contents: Contents
 ) -> None:

@@ -89,7 +89,12 @@ def test_r6_of_history_that_upstream_lost_nothing_is_left(is_off: bool) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "count", [10, 500, pytest.param(5000, marks=[pytest.mark.manual, pytest.mark.timeout(LONGEST)])]
+    "count",
+    [
+        10,
+        pytest.param(500, marks=pytest.mark.long),
+        pytest.param(5000, marks=[pytest.mark.manual, pytest.mark.timeout(LONGEST)]),
+    ],
 )
 @pytest.mark.parametrize("relay_is", ["connected", "cut", "stopped"])
 def test_r11a_a_history_that_was_restored_and_written_on_is_told_from_one_that_went_on(

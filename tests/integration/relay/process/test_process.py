@@ -7,7 +7,6 @@ import signal
 import socket
 import ssl
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -24,6 +23,7 @@ from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.controlplane.fixtures import require_program
 from tools.harness.controlplane.reservation import LOOPBACK
+from tools.harness.pods.command import run_program
 from tools.harness.pods.observers.collector import Collector
 from tools.harness.pods.observers.observer import wait_for
 from tools.harness.pods.relay import RelayProcess
@@ -40,14 +40,8 @@ SOON = 60
 def run(
     *arguments: str, environ: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "relay_sidecar", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=SOON,
-        check=False,
-        env={"PATH": "/usr/bin:/bin", **(environ or {})},
-        cwd=cwd,
+    return run_program(
+        "relay-sidecar", *arguments, environ={"PATH": "/usr/bin:/bin", **(environ or {})}, cwd=cwd
     )
 
 

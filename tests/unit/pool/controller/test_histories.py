@@ -35,6 +35,7 @@ def test_unknown_is_kept_and_dead_is_rare_and_leaves_nothing_behind(
     assert play(steps, limit=limit) == []
 
 
+@pytest.mark.long
 @pytest.mark.slow  # together
 @pytest.mark.parametrize("name", [it for it in MUTANTS if it not in RARE])
 def test_each_fault_is_caught(name: str) -> None:

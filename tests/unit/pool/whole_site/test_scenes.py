@@ -31,6 +31,7 @@ def test_no_living_node_is_dead_or_out_of_endpoints_and_each_dead_one_is_dead_in
         assert play(seed) == [], f"seed {seed}: {told}"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["votes of before the loss", "degraded like silent"])
 def test_a_controller_without_one_of_its_rules_is_found(name: str) -> None:
@@ -58,6 +59,7 @@ def _hasty(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(peers, "SILENT_AFTER", 1)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("mutant", "finding"),
