@@ -14,6 +14,7 @@ import re
 import tarfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -209,14 +210,16 @@ class Node:
         """`relay-sidecar` with these arguments, as root."""
         return self.run(RELAY, *arguments)
 
-    def status(self) -> dict[str, Any]:
-        """/status of its relay; fails where it does not answer."""
-        answer = ""
-        # Of a command that ends at once, a busy engine loses the output now and then.
-        while not answer:
-            answer = self.run("curl", "-sS", "-m", "3", "http://127.0.0.1:10551/status").expect()
-        found: dict[str, Any] = json.loads(answer)
-        return found
+    def status(self, port: int = 10551) -> dict[str, Any]:
+        """/status of its relay, or of what has this port; fails where it does not answer."""
+        command = "curl", "-sS", "-m", "3", f"http://127.0.0.1:{port}/status"
+        while True:
+            answer = self.run(*command).expect()
+            # Of a command that ends at once, a busy engine loses all or some of the output now and
+            # then.
+            with suppress(ValueError):
+                found: dict[str, Any] = json.loads(answer)
+                return found
 
     def containers(self) -> set[str]:
         """The ids of those that run."""

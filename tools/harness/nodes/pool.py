@@ -5,7 +5,6 @@ Owns what is installed for that. A context manager: everything is taken back in 
 order in which an operator does it.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -136,7 +135,7 @@ class NodePool:
         return all(self._hears_all(self._cluster.nodes[name]) for name in RELAYED)
 
     def _hears_all(self, node: Node) -> bool:
-        relay, member = (_document(node, port) for port in (_RELAY_STATUS, _MEMBER_STATUS))
+        relay, member = _document(node, _RELAY_STATUS), _document(node, _MEMBER_STATUS)
         if relay is None or member is None or not relay["endpointView"]:
             return False
         verdicts = [it["verdict"] for it in member["peers"]]
@@ -150,9 +149,8 @@ def _load(node: Node, images: Sequence[Path]) -> None:
 
 
 def _document(node: Node, port: int) -> Json | None:
-    """None where nothing answers; on a busy machine the engine may lose what a command prints."""
-    answer = node.run("curl", "-sS", "-m", "3", f"http://127.0.0.1:{port}/status")
-    if answer.status or not answer.output:
+    """None where nothing answers."""
+    try:
+        return node.status(port)
+    except AssertionError:
         return None
-    found: Json = json.loads(answer.output)
-    return found
