@@ -152,25 +152,28 @@ class Response:
 
         Raises `Unreachable` where the body breaks off, or nothing comes for `idle_timeout` seconds.
         """
-        content = self._response.content
-        while True:
-            try:
-                if idle_timeout is None:
-                    chunk = await content.readany()
-                else:
-                    # A short answer came with its head: nothing is waited for.
-                    chunk = content.read_nowait()
-                    if not chunk and not content.at_eof():
-                        async with asyncio.timeout(idle_timeout):
-                            chunk = await content.readany()
-            except TimeoutError as error:
-                raise Unreachable(f"{self._url}: no byte for {idle_timeout:g}s") from error
-            except TRANSPORT_ERRORS as error:
-                raise Unreachable(f"{self._url}: {describe(error)}") from error
-            if not chunk:
-                return
-            self._received()
+        while chunk := await self._chunk(idle_timeout):
             yield chunk
+
+    async def _chunk(self, idle_timeout: float | None) -> bytes:
+        """The next one of `chunks`; empty at the end."""
+        content = self._response.content
+        try:
+            if idle_timeout is None:
+                chunk = await content.readany()
+            else:
+                # A short answer came with its head: nothing is waited for.
+                chunk = content.read_nowait()
+                if not chunk and not content.at_eof():
+                    async with asyncio.timeout(idle_timeout):
+                        chunk = await content.readany()
+        except TimeoutError as error:
+            raise Unreachable(f"{self._url}: no byte for {idle_timeout:g}s") from error
+        except TRANSPORT_ERRORS as error:
+            raise Unreachable(f"{self._url}: {describe(error)}") from error
+        if chunk:
+            self._received()
+        return chunk
 
     def outlast_abort(self) -> None:
         """It has begun, and its reader goes by its bytes: no verdict about the link ends it."""
@@ -192,8 +195,9 @@ class Response:
 
     async def read(self, *, limit: int, idle_timeout: float | None = None) -> bytes:
         """The whole body. Raises `TooLong` over `limit` bytes, else as `chunks` does."""
+        # Not over `chunks`: each asynchronous generator costs a short answer 2 % of its time.
         found, size = [], 0
-        async for chunk in self.chunks(idle_timeout=idle_timeout):
+        while chunk := await self._chunk(idle_timeout):
             size += len(chunk)
             if size > limit:
                 raise TooLong(f"over {limit} bytes")

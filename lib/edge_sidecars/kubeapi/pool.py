@@ -17,8 +17,7 @@ import asyncio
 import contextlib
 import math
 from collections import deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
@@ -96,21 +95,19 @@ class ConnectionPool:
         # When all idle ones are to be looked at next.
         self._sweep_at = -math.inf
 
-    @asynccontextmanager
-    async def channel(self, credentials: object, *, idle: float) -> AsyncIterator[Channel]:
+    def channel(self, credentials: object, *, idle: float) -> "_Lent":
         """For one request, which calls `Channel.used`; else the connection is closed. A new one,
         unless another was used within `idle` seconds."""
         if credentials != self._credentials:
             self._credentials = credentials
             self.retire()
-        channel = await self._take(idle)
-        try:
-            yield channel
-        finally:
-            if self._is_usable(channel) and len(self._idle) < self._max_idle:
-                self._idle.append(channel)
-            else:
-                await channel.session.close()
+        return _Lent(self, idle)
+
+    async def give_back(self, channel: Channel) -> None:
+        if self._is_usable(channel) and len(self._idle) < self._max_idle:
+            self._idle.append(channel)
+        else:
+            await channel.session.close()
 
     def retire(self) -> None:
         """None of the present ones is used again, those that are lent included."""
@@ -121,7 +118,7 @@ class ConnectionPool:
         while self._idle:
             await self._idle.pop().session.close()
 
-    async def _take(self, idle: float) -> Channel:
+    async def take(self, idle: float) -> Channel:
         """The one that was used last, which is the likeliest to live, or a new one."""
         now = boottime()
         if now >= self._sweep_at:
@@ -152,6 +149,21 @@ class ConnectionPool:
     def _is_usable(self, channel: Channel) -> bool:
         is_current = channel.generation == self._generation
         return is_current and channel.is_usable(boottime(), idle=self._idle_limit)
+
+
+class _Lent:
+    """A channel for the time of a block. No generator: each request has one of these."""
+
+    def __init__(self, pool: ConnectionPool, idle: float) -> None:
+        self._pool = pool
+        self._idle = idle
+
+    async def __aenter__(self) -> Channel:
+        self._channel = await self._pool.take(self._idle)
+        return self._channel
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._pool.give_back(self._channel)
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,9 @@ def headers_upstream(
 
 def end_to_end(headers: MultiMapping[str]) -> CIMultiDict[str]:
     """Those that are passed on, in their order, each as often as it came."""
-    dropped = HOP_BY_HOP | connection_options(headers)
+    dropped = HOP_BY_HOP
+    if hdrs.CONNECTION in headers:
+        dropped |= connection_options(headers)
     return CIMultiDict([pair for pair in headers.items() if pair[0].lower() not in dropped])
 
 
