@@ -17,6 +17,7 @@ from tools.bench.progress import say
 from tools.bench.relay.result import RELAY, Result, Results
 from tools.bench.relay.rows import table
 from tools.bench.relay.scenarios import (
+    beside,
     fanout,
     many,
     memory,
@@ -39,6 +40,7 @@ FAMILIES: dict[str, Callable[[World, Options], list[Result]]] = {
     "get": reads.gets,
     "newest": reads.newest,
     "caller": reads.of_callers,
+    "beside": beside.beside,
     "shards": shards.shards,
     "watch": fanout.watches,
     # Part of watch: alone where only this is asked for.

@@ -25,6 +25,8 @@ from tools.bench.relay.scenarios.shards import PODS, SHARDED
 from tools.bench.target import Target, at_least, at_most, never_above
 
 MIB = 1024 * 1024
+# Of what is asked beside lists of others.
+SIDES = ("alone", "beside")
 
 
 def rows(results: Results) -> list[Row]:
@@ -35,6 +37,7 @@ def rows(results: Results) -> list[Row]:
         *_unlisted(results),
         *_newest(results),
         *_of_callers(results),
+        *_beside(results),
         *_shards(results),
         *_watches(results),
         *_cpu(results),
@@ -356,6 +359,24 @@ def _recovery(results: Results) -> list[Row]:
         ours, theirs = _pair(results, name, "bytes")
         kib = [value / 1024 for value in ours], [value / 1024 for value in theirs]
         found.append(row("  bytes over the link", "KiB", *kib))
+    return found
+
+
+def _beside(results: Results) -> list[Row]:
+    found = []
+    for name, what in (("get", "GET"), ("list", "LIST of 1000 pods")):
+        scenario = f"beside-{name}"
+        if not results.has(scenario):
+            continue
+        alone, beside = (results.values(scenario, RELAY, f"{it}_p99_ms") for it in SIDES)
+        what = f"{what} at version 0, p99 beside 5 LISTs a second of another namespace"
+        times = [mine / other for mine, other in zip(beside, alone, strict=True)]
+        found.append(row(what, "ms", beside))
+        found.append(row("  by alone", "x", times, target=at_most(2, "x")))
+    if results.has("beside-livez"):
+        beside = results.values("beside-livez", RELAY, "beside_p99_ms")
+        what = "/livez, p99 beside 4 clients that list 1000 custom resources"
+        found.append(row(what, "ms", beside, target=at_most(20, "ms")))
     return found
 
 

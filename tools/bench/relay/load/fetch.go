@@ -32,9 +32,11 @@ type fetcher struct {
 	server       target
 	path, accept string
 	isGzipped    bool
+	// Least time from one request of a client to its next.
+	interval time.Duration
 }
 
-// fetch asks with several clients for some seconds, each as fast as it is answered.
+// fetch asks with several clients for some seconds, each as fast as it is answered, or at a rate.
 func fetch(ctx context.Context, args []string, ask prompt) (any, error) {
 	var to targetFlags
 	flags := flag.NewFlagSet("fetch", flag.ContinueOnError)
@@ -45,6 +47,7 @@ func fetch(ctx context.Context, args []string, ask prompt) (any, error) {
 	flags.BoolVar(&f.isGzipped, "gzip", false, "ask for compressed answers")
 	clients := flags.Int("clients", 1, "clients, each with a connection of its own")
 	seconds := flags.Float64("seconds", 3, "how long")
+	rate := flags.Float64("rate", 0, "requests a second of each client at most; 0: no limit")
 	expect := flags.Int("expect", 0, "items of the list; 0: of a single object")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
@@ -54,6 +57,9 @@ func fetch(ctx context.Context, args []string, ask prompt) (any, error) {
 		return nil, err
 	}
 	f.server = server
+	if *rate > 0 {
+		f.interval = time.Duration(float64(time.Second) / *rate)
+	}
 	size, err := f.check(*expect)
 	if err != nil {
 		return nil, err
@@ -174,6 +180,12 @@ func (r *fetchRun) repeat(ctx context.Context, f *fetcher, size int) {
 			r.err = fmt.Errorf("%s: %d bytes, where %d were expected", f.path, length, size)
 		case !f.isGzipped && f.accept == "application/json":
 			r.note(head)
+		}
+		if rest := f.interval - time.Since(sentAt); rest > 0 {
+			select {
+			case <-ctx.Done():
+			case <-time.After(rest):
+			}
 		}
 	}
 }
