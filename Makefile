@@ -1,4 +1,4 @@
-.PHONY: help .venv demo test test-long test-deps test-container test-kubernetes test-strangers test-node soak-links soak-limits images release release-node check bench bench-relay bench-gm bench-node bench-shards bench-pool nemesis nemesis-gm nemesis-pool nemesis-shards nemesis-vip explore lock clean
+.PHONY: help .venv demo test test-long test-deps test-container test-kubernetes test-strangers test-node soak-links soak-limits images release release-node check bench bench-relay bench-gm bench-node bench-shards bench-pool nemesis nemesis-gm nemesis-pool nemesis-shards nemesis-vip explore mutants lock clean
 # Another interpreter than python3: make PYTHON=python3.12 demo
 PYTHON ?= python3
 export PYTHON
@@ -80,6 +80,9 @@ nemesis: .venv ## random faults for half an hour; ARGS=--help
 
 explore: .venv ## all schedules of a few faults upon the pure cores of the elector; ARGS=--deep: more of them, for hours
 	@.venv/bin/python -m tools.explore $(ARGS)
+
+mutants: .venv ## faults of the product, each found by the tests that are recorded with it; ARGS="--processes 4 Age"
+	@.venv/bin/python -m tools.mutants $(ARGS)
 
 nemesis-gm: .venv ## the same of GM and LC; ARGS="--minutes 10 --seed 1 --mode relay"
 	@.venv/bin/python -m tools.nemesis.gm $(ARGS)

@@ -384,6 +384,17 @@ def test_a_restart_while_cut_off_forgets_nothing_and_prolongs_nothing(world: Wor
     assert after.judge(is_online=False) == Undecided.UNVERIFIABLE
 
 
+def test_what_others_may_have_written_to_the_disk_shows_no_secret(world: World) -> None:
+    secrets = replace(LIST_PODS, resource="secrets")
+    world.learn()
+    world.learn(attributes=secrets)
+    after = survived(world, world.kept(), downtime=60)
+    assert is_allowed(after.judge(is_online=False))
+    assert after.judge(is_online=False, attributes=secrets) == Undecided.UNVERIFIABLE
+    after.learn(attributes=secrets)
+    assert is_allowed(after.judge(is_online=False, attributes=secrets))
+
+
 def test_many_restarts_while_cut_off_add_up(world: World) -> None:
     world.learn()
     kept = world.kept()

@@ -13,10 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edge_sidecars.apimachinery.objects import Item
+from edge_sidecars.apimachinery.resources import ResourceName
+from edge_sidecars.apimachinery.scope import ListScope
+from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.runtime.cli.values import BadInput
 from relay_sidecar.core.sealed_form import associated_data
 from relay_sidecar.journal.journal import Journal
-from relay_sidecar.journal.records import Blob, Saved
+from relay_sidecar.journal.records import Blob, EventsApplied, ListReplaced, Saved
+from relay_sidecar.journal.sealing.sealed_secrets import SealedSecrets
 from relay_sidecar.journal.sealing.sealer import OVERHEAD, Sealer
 from tests.examples import examples
 from tests.unit.relay.journal.journal_history import play
@@ -328,6 +333,26 @@ def test_no_byte_of_a_secret_or_of_a_key_is_in_any_file_that_the_journal_writes(
 
     play(data, write)
     check()
+
+
+def test_a_secret_that_is_watched_by_name_is_written_sealed_and_a_list_of_all_is_not(
+    sealer: Sealer,
+) -> None:
+    resource = ResourceName("", "v1", "secrets")
+    by_name = ListScope(resource, "shop", fields=FieldSelector.parse("metadata.name=db"))
+    secret = Item(("shop", "db"), 81, RAW)
+    secrets = SealedSecrets(sealer)
+    for scope, count in ((by_name, 2), (ListScope(resource, "shop"), 0)):
+        listed = ListReplaced(scope, "SecretList", "v1", 81, [secret], 1.0)
+        changed = EventsApplied(scope, 81, 82, [(secret.key, secret)], 1.0)
+        written: list[bytes] = []
+        for record in (*secrets.stored(listed), *secrets.stored(changed)):
+            if isinstance(record, ListReplaced):
+                written += [it.raw for it in record.items]
+            elif isinstance(record, EventsApplied):
+                written += [it.raw for _, it in record.changes if it is not None]
+        assert len(written) == count
+        assert not any(b"password" in it for it in written)
 
 
 def test_no_representation_shows_anything_of_a_key(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay_sidecar.core.link import LATE, LinkEvidence, UpstreamLink
+from relay_sidecar.core.link import LATE, LinkEvidence, UpstreamLink, is_of_api_server
 from tests.examples import play
 
 NOW = 100.0
@@ -20,6 +20,16 @@ def up() -> UpstreamLink:
     made.probing(NOW)
     made.probed(LinkEvidence.ANSWERED, NOW)
     return made
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "is_there"),
+    [(200, {}, True), (409, {}, True), (503, {}, False), (200, {"Age": "3"}, False)],
+)
+def test_neither_a_gateway_nor_a_relay_that_is_offline_is_the_api_server(
+    status: int, headers: dict[str, str], is_there: bool
+) -> None:
+    assert is_of_api_server(status, headers) is is_there
 
 
 def test_at_first_nothing_is_known_and_a_probe_is_due() -> None:

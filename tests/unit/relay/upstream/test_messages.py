@@ -1,8 +1,9 @@
-"""Which headers are passed on: RFC 9110, 7.6.1."""
+"""Which headers are passed on: RFC 9110, 7.6.1, and without the credentials of the client."""
 
+from aiohttp.test_utils import make_mocked_request
 from multidict import CIMultiDict
 
-from relay_sidecar.upstream.messages import end_to_end
+from relay_sidecar.upstream.messages import end_to_end, headers_upstream
 
 
 def test_headers_between_neighbours_are_not_passed_on() -> None:
@@ -28,3 +29,11 @@ def test_headers_between_neighbours_are_not_passed_on() -> None:
         ("Warning", "one"),
         ("warning", "two"),
     ]
+
+
+def test_the_token_that_a_client_sent_to_the_relay_does_not_go_on_by_itself() -> None:
+    sent = {"Host": "127.0.0.1:6444", "Authorization": "Bearer of-the-relay", "X-Other": "1"}
+    request = make_mocked_request("GET", "/api", headers=sent)
+    assert dict(headers_upstream(request, {})) == {"X-Other": "1"}
+    ours = {"Authorization": "Bearer of-the-caller"}
+    assert dict(headers_upstream(request, ours)) == {"X-Other": "1", **ours}

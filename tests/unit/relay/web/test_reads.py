@@ -21,7 +21,7 @@ from edge_sidecars.apimachinery.request.request_info import (
 from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.shards import EVERYTHING, ShardSelector
-from edge_sidecars.apimachinery.status import expired
+from edge_sidecars.apimachinery.status import Refused, expired
 from relay_sidecar.access.admission import CALLER, Caller
 from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.core.stream.commands import ListEvidence
@@ -289,6 +289,18 @@ def test_a_get_that_waits_while_the_link_goes_tells_its_age() -> None:
         world.reflectors.is_up = False
         stream.nudge()
         assert "Age" in (await waiting).headers
+
+    asyncio.run(scene(World()))
+
+
+def test_what_is_unknown_while_the_link_is_down_is_no_404() -> None:
+    """kubelet would end a pod over a 404."""
+
+    async def scene(world: World) -> None:
+        world.reflectors.is_up = False
+        with pytest.raises(Refused) as refused:
+            await world.get()
+        assert refused.value.status.code == 503
 
     asyncio.run(scene(World()))
 
