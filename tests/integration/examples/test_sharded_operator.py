@@ -138,7 +138,7 @@ def replicas(plane: ControlPlane, ring: ShardRing, language: str) -> Iterator[Re
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("language", ["python", "go"])
+@pytest.mark.parametrize("language", ["python", pytest.param("go", marks=pytest.mark.long)])
 def test_each_object_is_written_once_by_its_owner_whoever_that_is(
     plane: ControlPlane, ring: ShardRing, language: str
 ) -> None:

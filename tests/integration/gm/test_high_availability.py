@@ -82,7 +82,14 @@ def created_pods(plane: ControlPlane, namespace: str) -> Counter[str]:
     )
 
 
-@pytest.mark.parametrize("mode", ["active-standby", "active-active", "relay"])
+@pytest.mark.parametrize(
+    "mode",
+    [
+        "active-standby",
+        pytest.param("active-active", marks=pytest.mark.long),
+        pytest.param("relay", marks=pytest.mark.long),
+    ],
+)
 def test_a_gm_that_does_not_lead_writes_nothing(
     control_plane: ControlPlane, shop: Shop, mode: str
 ) -> None:

@@ -12,6 +12,8 @@ from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fixtures import require_program
 from tools.harness.controlplane.schemas import sedna_kinds
 
+pytestmark = pytest.mark.long
+
 FINALIZERS = {
     "apiGroups": ["sedna.io"],
     "resources": ["federatedlearningjobs/finalizers"],

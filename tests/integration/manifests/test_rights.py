@@ -59,6 +59,7 @@ def _refused(events: Sequence[AuditEvent]) -> set[str]:
     return {f"{it.verb} {it.request_uri}" for it in events if it.status in denied}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_nothing_that_gm_and_lc_ask_for_is_refused(
     control_plane: ControlPlane, worked: dict[str, Site]

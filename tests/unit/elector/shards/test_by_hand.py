@@ -571,7 +571,9 @@ def _assert_alone(ring: Ring, peer: ClientGo) -> None:
 
 
 @pytest.mark.parametrize("writes", [0, 10_000], ids=["older versions", "newer versions"])
-@pytest.mark.parametrize("age", [30.0, pytest.param(600.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "age", [30.0, pytest.param(600.0, marks=[pytest.mark.long, pytest.mark.slow])]
+)
 @pytest.mark.parametrize("changes", ["nothing", "one joined", "one left"])
 def test_s1_and_s2_members_go_by_a_history_that_was_restored(
     writes: int, age: float, changes: str, make: Make
