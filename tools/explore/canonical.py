@@ -3,7 +3,8 @@
 Times become "so long ago" or "in so long", by the clock of whoever keeps them; what is longer ago
 than `OLD` is just old, because no rule of the cores looks back so far. Resource versions, stamps
 and identities of one pod keep their order only: the cores compare them, and never count with them.
-Ids of requests are numbered anew. What is only reported, never judged by, is left out.
+Ids of requests, uids and digests are
+numbered anew. What is only reported, never judged by, is left out.
 """
 
 import enum
@@ -71,6 +72,7 @@ class Canonical:
         self._stamps: list[int] = []
         self._names: list[int] = []
         self._texts: list[int] = []
+        self._uids: list[int] = []
         self._now = 0.0
         self._wall = 0.0
         self._ids: dict[int, int] = {}
@@ -135,19 +137,26 @@ class Canonical:
         elif len(text) == 16:
             self._texts.append(len(out))  # a digest
             out.append(text)
+        elif text.startswith("uid-"):
+            self._uids.append(len(out))
+            out.append(text)
         else:
             out.append(text)
 
     def _add_dict(self, thing: dict[Any, Any]) -> None:
+        """Of names in their order: the cores keep what is known of names, and no order of them."""
         self._out.append(len(thing))
-        for key, value in thing.items():
+        items = thing.items()
+        if thing and next(iter(thing)).__class__ is str:
+            items = sorted(items, key=_key)  # type: ignore[assignment]
+        for key, value in items:
             self.add(key)
             self.add(value)
 
     def _add_lease(self, lease: Lease) -> None:
         spec = lease.spec
         self.add(lease.resource_version)
-        self._out.append(lease.uid)
+        self.add(lease.uid)
         self._out.append(spec.lease_duration)
         self.add(spec.holder_identity)
         self.add(spec.renew_time)
@@ -204,9 +213,10 @@ class Canonical:
             out[at] = ranks[out[at]]
         self._rank_stamps()
         self._rank_names()
-        numbers: dict[str, int] = {}
-        for at in self._texts:
-            out[at] = numbers.setdefault(out[at], len(numbers))
+        for places in (self._texts, self._uids):
+            numbers: dict[str, int] = {}
+            for at in places:
+                out[at] = numbers.setdefault(out[at], len(numbers))
         return hashlib.blake2b(marshal.dumps(out, 2), digest_size=12).digest()
 
     def _rank_stamps(self) -> None:
@@ -266,3 +276,7 @@ def _limits(thing: Any) -> dict[str, float]:
 
 def _order(thing: Any) -> str:
     return repr(thing)
+
+
+def _key(item: tuple[Any, Any]) -> Any:
+    return item[0]

@@ -27,15 +27,17 @@ class Choices:
         self.made: list[Choice] = []
         # Where the order was chosen, and whether another one may lead elsewhere.
         self._order_at: int | None = None
-        self.is_order_free = True
+        self._orders: list[tuple[int, ...]] = []
+        self._names: Sequence[str] = ()
+        self.colliding: set[str] = set()
 
     def order(self, names: Sequence[str]) -> Sequence[int]:
-        """Who acts first: any order, at no cost; but others than the default are tried only where
-        `is_order_free` is taken back after that."""
-        orders = list(permutations(range(len(names))))
-        said = ["order: " + ", ".join(names[it] for it in order) for order in orders]
+        """Who acts first: any order, at no cost; but of those that differ only in where somebody
+        acts who is not `colliding`, which is known after that, one is tried."""
+        self._orders, self._names = list(permutations(range(len(names)))), names
+        said = ["order: " + ", ".join(names[it] for it in order) for order in self._orders]
         self._order_at = len(self.made)
-        return orders[self.pick(said, who="in the", cost=0)]
+        return self._orders[self.pick(said, who="in the", cost=0)]
 
     def pick(self, options: Sequence[str], *, who: str, cost: int = 1) -> int:
         """The index of an option; 0 where nothing may go otherwise any more."""
@@ -57,15 +59,26 @@ class Choices:
         """The answers to give to other runs, so that each way is run once."""
         answers = tuple(choice.answer for choice in self.made)
         at = self._order_at
-        if at is not None and at < len(self.made) and not self.is_order_free and not answers[at]:
+        if at is not None and at < len(self.made) and not answers[at]:
             # From there on with every fault, by the runs of that order.
-            for other in range(1, self.made[at].of):
+            for other in self._other_orders():
                 yield (*answers[:at], other)
         for place in range(len(self._given), len(self.made)):
             if place == at:
                 continue
             for other in range(1, self.made[place].of):
                 yield (*answers[:place], other)
+
+    def _other_orders(self) -> Iterator[int]:
+        known = {self._order_of_colliding(self._orders[0])}
+        for other, order in enumerate(self._orders):
+            shown = self._order_of_colliding(order)
+            if shown not in known:
+                known.add(shown)
+                yield other
+
+    def _order_of_colliding(self, order: Sequence[int]) -> tuple[str, ...]:
+        return tuple(self._names[it] for it in order if self._names[it] in self.colliding)
 
 
 class Script:
@@ -75,7 +88,7 @@ class Script:
         self._left = list(labels)
         self.budget = len(self._left)
         self.labels: tuple[str, ...] = tuple(labels)
-        self.is_order_free = True
+        self.colliding: set[str] = set()
 
     def order(self, names: Sequence[str]) -> Sequence[int]:
         for order in permutations(range(len(names))):

@@ -44,7 +44,7 @@ def as_test(violation: Violation, *, config: str) -> str:
         f"        {config},",
     ]
     lines.append("        {")
-    for step, labels in enumerate(violation.schedule):
+    for step, labels in enumerate(violation.schedule, violation.first):
         if labels:
             said = ", ".join(f'"{label}"' for label in labels)
             lines.append(f"            {step}: [{said}],")

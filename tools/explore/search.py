@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from tools.explore.actors.actor import Broken, Pace
 from tools.explore.choices import Choices
+from tools.explore.memo import read_once
 from tools.explore.state import State
 
 FOR_EVER = 10**6
@@ -45,10 +46,11 @@ class Step(NamedTuple):
 
 @dataclass
 class Violation:
-    """`schedule`: the choices of each step, from the first one."""
+    """`schedule`: the choices of each step, from that of the first state on."""
 
     what: str
     schedule: list[tuple[str, ...]]
+    first: int = 0
 
 
 @dataclass
@@ -75,7 +77,7 @@ class Search:
         self._next: dict[int, int] = {}
         self._waits: dict[int, int] = {}
         self._calm: set[int] = set()
-        self._wanted = ""
+        self._wanted, self._first = "", 0
 
     def run(self, *, until: float = 1e18) -> Report:
         """Ends at the first violation, or when all is seen; raises TimeoutError at `until`."""
@@ -84,7 +86,8 @@ class Search:
         # some hundred thousand of them costs more than all else.
         gc.disable()
         try:
-            self._explore(until)
+            with read_once():
+                self._explore(until)
         except _Found as found:
             self.report.violation = found.violation
         finally:
@@ -96,7 +99,7 @@ class Search:
     def _explore(self, until: float) -> None:
         config = self.config
         first = config.begin()
-        self._wanted = first.wanted
+        self._wanted, self._first = first.wanted, first.step
         self._note(first, 0)
         frontier: dict[int, State] = {0: first}
         for _ in range(config.horizon):
@@ -207,12 +210,12 @@ class Search:
             wait = self._waits[node]
             lasts = str(wait) if wait < FOR_EVER else "ever more"
             what = f"{self._wanted} for {lasts} steps without a fault"
-            raise _Found(Violation(what, self._schedule(node)))
+            raise _Found(Violation(what, self._schedule(node), self._first))
 
     # ── the schedule ──
 
     def _violation(self, what: str, node: int, labels: tuple[str, ...]) -> Violation:
-        return Violation(what, [*self._schedule(node), labels])
+        return Violation(what, [*self._schedule(node), labels], self._first)
 
     def _schedule(self, node: int) -> list[tuple[str, ...]]:
         steps: list[tuple[str, ...]] = []

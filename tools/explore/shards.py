@@ -85,8 +85,11 @@ def sharded(
     make: Make = ShardElection,
     leases: float = 4.0,
     bound: int | None = None,
+    is_settled: bool = False,
+    timing: Timing = TIMING,
 ) -> Config:
-    """As `single`; the table's Lease exists and is empty, as the manifests ship it."""
+    """As `single`; the table's Lease exists and is empty, as the manifests ship it. `is_settled`:
+    begins when every shard is owned for so long that how it came about is forgotten."""
 
     def begin() -> State:
         store = Store()
@@ -95,16 +98,19 @@ def sharded(
         store.post({"metadata": metadata, "spec": {}})
         store.log = ()
         actors: list[ShardMember | ClientGo] = [
-            ShardMember(f"pod-{n}", rate, TIMING, shards=shards, settle=settle, make=make)
+            ShardMember(f"pod-{n}", rate, timing, shards=shards, settle=settle, make=make)
             for n, rate in enumerate(rates)
         ]
         if client_go is not None:
-            duration = int(TIMING.lease_duration)
+            duration = int(timing.lease_duration)
             is_old = client_go == "0.26"
             actors.append(ClientGo("peer", 1.0, lease=TABLE, duration=duration, is_old=is_old))
-        return ShardState(store, actors, restores=restores)
+        state = ShardState(store, actors, restores=restores)
+        if is_settled:
+            state.settle(pace, steps=round(3 * timing.lease_duration / pace.step))
+        return state
 
-    duration = TIMING.lease_duration
+    duration = timing.lease_duration
     return Config(
         name="shards",
         begin=begin,

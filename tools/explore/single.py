@@ -26,25 +26,27 @@ def single(
     pace: Pace = PACE,
     make: Make = Election,
     leases: float = 4.0,
+    is_settled: bool = False,
 ) -> Config:
     """`rates`: of the members' clocks; `client_go`: "0.26" or "0.37"; `leases`: the horizon in
-    lease durations."""
+    lease durations; `is_settled`: begins when somebody leads for so long that how it came about is
+    forgotten, not with an empty Lease."""
 
     def begin() -> State:
         store = Store()
         store.post({"metadata": {"namespace": NAMESPACE, "name": NAME}, "spec": {}})
         store.log = ()
         members = [Member(f"pod-{n}", rate, TIMING, make) for n, rate in enumerate(rates)]
-        if client_go is None:
-            return State(store, members, restores=restores)
-        peer = ClientGo(
-            "peer",
-            client_rate,
-            lease=NAME,
-            duration=int(TIMING.lease_duration),
-            is_old=client_go == "0.26",
-        )
-        return State(store, [*members, peer], restores=restores)
+        actors: list[Member | ClientGo] = list(members)
+        if client_go is not None:
+            is_old = client_go == "0.26"
+            actors.append(
+                ClientGo("peer", client_rate, lease=NAME, duration=int(duration), is_old=is_old)
+            )
+        state = State(store, actors, restores=restores)
+        if is_settled:
+            state.settle(pace, steps=round(3 * duration / pace.step))
+        return state
 
     duration = TIMING.lease_duration
     wait = duration * (1.2 if client_go else 1.0) / min(rates) + 2.0

@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
 from tools.explore.actors.actor import WALL, Broken, Pace, Picks, World
 from tools.explore.actors.shard_member import said
 from tools.explore.canonical import Canonical
+from tools.explore.choices import Script
 from tools.explore.store import Store
 
 # Sweeps over all actors in one step, until none has anything to do.
@@ -45,7 +47,7 @@ class State:
         world.asked = []
         for actor in order:
             self._after(world, actor, actor.run(world))
-        world.picks.is_order_free = not _collide(world.asked)
+        world.picks.colliding = _colliding(world.asked)
         world.asked = None
         for _ in range(SWEEPS):
             acted = [self._after(world, actor, actor.run(world)) for actor in self.actors]
@@ -55,7 +57,15 @@ class State:
             raise Broken("the actors do not come to rest")
         floors = [actor.floor() for actor in self.actors if actor.is_up]
         self.store.forget(min(floors, default=self.store.version))
+        self.store.remember()
         self.step += 1
+
+    def settle(self, pace: Pace, *, steps: int) -> None:
+        """Goes on without a choice until so many steps after somebody leads."""
+        left = steps
+        while left:
+            self.advance(Script(()), pace)
+            left = left - 1 if self.is_done(pace) else steps
 
     def _restore(self, world: World) -> None:
         past = self.store.past
@@ -69,8 +79,8 @@ class State:
             self.store.restore(len(past) - 1 - answer)
             world.told = self.store.version
             for actor in self.actors:
+                actor.restored(world)
                 actor.disconnect(world)
-                actor.excuse()
 
     def _order(self, world: World) -> list[Any]:
         """Who acts first, where several want to. Any order is possible; another one than the
@@ -100,9 +110,11 @@ class State:
 
     def judge(self, time: float) -> None:
         """P1: one main works at most, by what it was told; nobody else would be answered 200."""
-        working = [actor.identity for actor in self.actors if actor.works_by_rule(time)]
-        if len(working) > 1:
-            raise Broken(f"P1: {' and '.join(working)} work at once")
+        working = [actor for actor in self.actors if actor.works_by_rule(time)]
+        for one, other in combinations(working, 2):
+            pairs = ((one, other), (other, one))
+            if not any(it.is_excused() and its.is_ignorant for it, its in pairs):
+                raise Broken(f"P1: {one.identity} and {other.identity} work at once")
 
     def is_done(self, pace: Pace) -> bool:
         """What is to come about when no fault is under way has come about."""
@@ -121,14 +133,13 @@ class State:
         time = self.step * pace.step
         canonical = self.canonical(old)
         canonical.at(time, WALL + time)
-        canonical.add(list(self.store.leases.values()))
+        canonical.add(self.store.leases)
         canonical.add(self.store.version)
-        canonical.add(self.store.uids)
         canonical.add([(it.lease, it.resource_version) for it in self.store.log])
         if with_past and self.restores:
             canonical.add(self.restores)
             for snapshot in self.store.past[:-1]:
-                canonical.add(list(snapshot.leases.values()))
+                canonical.add(snapshot.leases)
                 canonical.add(snapshot.version)
         for actor in self.actors:
             canonical.at(actor.now(time), WALL + time)
@@ -136,12 +147,17 @@ class State:
         return canonical.digest()
 
 
-def _collide(asked: list[tuple[str, str, bool]]) -> bool:
+def _colliding(asked: list[tuple[str, str, bool]]) -> set[str]:
+    """Who asked for a Lease that another one wrote, or wrote one that another one asked for."""
     writers: dict[str, set[str]] = {}
     for name, who, writes in asked:
         if writes:
             writers.setdefault(name, set()).add(who)
-    return any(writers.get(name, set()) - {who} for name, who, _ in asked)
+    found: set[str] = set()
+    for name, who, _ in asked:
+        if others := writers.get(name, set()) - {who}:
+            found |= {who, *others}
+    return found
 
 
 def _relative(value: float, now: float) -> float:
@@ -156,7 +172,8 @@ def _add_actor(canonical: Canonical, actor: Any, step: int, time: float) -> None
     add(_relative(actor.frozen_until, step))
     add(_relative(actor.cut_until, step))
     add(round(_relative(actor.works_until, time), 6))
-    add(round(_relative(actor.excused_until, time), 6))
+    excused = round(_relative(actor.excused_until, time), 6)
+    add((excused, actor.is_ignorant))
     if actor.kind == "member":
         add([_relative(it, step) for it in (actor.stops_at, actor.drained_at, actor.contends_at)])
         add(actor.core)

@@ -46,7 +46,6 @@ class Snapshot(NamedTuple):
     shape: object
     leases: Mapping[str, Lease]
     version: int
-    uids: int
 
 
 class Store:
@@ -57,12 +56,13 @@ class Store:
     def __init__(self) -> None:
         self.leases: dict[str, Lease] = {}
         self.version = FIRST_VERSION
+        # So many were made; none is made again after a restore.
         self.uids = 0
         self.history = 0
         # Changes that somebody may still ask for, by a watch from an older version.
         self.log: tuple[Change, ...] = ()
-        # Of each run of states of one shape the first and the last, oldest first; the present
-        # state is the last.
+        # Of each run of remembered states of one shape the first and the last, oldest first; the
+        # present state is the last.
         self.past: tuple[Snapshot, ...] = ()
 
     def copy(self) -> "Store":
@@ -108,12 +108,14 @@ class Store:
         lease = parse_lease(raw)
         self.leases = {**self.leases, metadata["name"]: lease}
         self.log = (*self.log, Change(lease, self.version, before, False))
-        self._remember()
         return Answer(status, lease)
 
-    def _remember(self) -> None:
+    def remember(self) -> None:
+        """Of each step the state that it ends with is one that a backup may hold."""
+        if self.past and self.past[-1].version == self.version:
+            return
         shape = tuple((name, *_shape(lease)) for name, lease in sorted(self.leases.items()))
-        now = Snapshot(shape, self.leases, self.version, self.uids)
+        now = Snapshot(shape, self.leases, self.version)
         past = self.past
         if len(past) >= 2 and past[-1].shape == past[-2].shape == shape:
             past = past[:-1]
@@ -124,7 +126,7 @@ class Store:
     def restore(self, index: int) -> None:
         """Puts `past[index]` back; everything that came after it is forgotten."""
         then = self.past[index]
-        self.leases, self.version, self.uids = dict(then.leases), then.version, then.uids
+        self.leases, self.version = dict(then.leases), then.version
         self.log, self.past = (), self.past[: index + 1]
         self.history += 1
 

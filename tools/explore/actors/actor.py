@@ -29,7 +29,7 @@ class Picks(Protocol):
     """Who decides what goes otherwise."""
 
     budget: int
-    is_order_free: bool
+    colliding: set[str]
 
     def order(self, names: Any) -> Any: ...
 
@@ -119,6 +119,8 @@ class Actor:
         # Until when its main works, in true time; and by a proof that a restore has taken back.
         self.works_until = -math.inf
         self.excused_until = -math.inf
+        # It knows nothing of what came about before the store was put back.
+        self.is_ignorant = False
 
     def copy(self) -> "Actor":
         new = self.__class__.__new__(self.__class__)
@@ -201,6 +203,7 @@ class Actor:
     def begin(self, world: World) -> None:
         self.generation += 1
         self.is_up = True
+        self.is_ignorant = world.store.history > 0
         self._owns_core = True
         self.open, self.inbox, self.watch = {}, (), None
         self.start(world)
@@ -209,11 +212,19 @@ class Actor:
         raise NotImplementedError
 
     def works_by_rule(self, time: float) -> bool:
-        """Its main works, or a 200 would be answered now, if only on waking; and not by a write
-        that was acknowledged, and is gone with the store that was replaced (assumption 3)."""
-        return self.works_until > max(time, self.excused_until)
+        """Its main works, or a 200 would be answered now, if only on waking."""
+        return self.works_until > time
 
-    def excuse(self) -> None:
+    def is_excused(self) -> bool:
+        """It works by a write that was acknowledged, and is gone with the store that was replaced:
+        who has not heard of it before cannot know of it (assumption 3)."""
+        return self.works_until <= self.excused_until
+
+    def restored(self, world: World) -> None:
+        """The store was put back: what is under way may still arrive there."""
+        watch = self.watch
+        hears = watch is not None and not watch.silent and not watch.events
+        self.is_ignorant = not hears or world.step < max(self.frozen_until, self.cut_until)
         self.excused_until = self.works_until
 
     def pending(self, step: int) -> bool:

@@ -57,6 +57,11 @@ class ClientGo(Actor):
     def start(self, world: World) -> None:
         self._forget()
 
+    def restored(self, world: World) -> None:
+        """It knows nothing of histories, and takes what is shown as free beside anybody."""
+        super().restored(world)
+        self.is_ignorant = True
+
     def touch(self) -> Any:
         if not self._owns_core:
             self.open, self._owns_core = dict(self.open), True

@@ -204,6 +204,7 @@ class ControlPlane:
     def back_up(self) -> None:
         """Keeps what etcd holds now, as one that was killed leaves it; the servers run again."""
         self.stop_etcd()
+        shutil.rmtree(self.folder / "etcd-backup", ignore_errors=True)
         shutil.copytree(self.folder / "etcd", self.folder / "etcd-backup")
         self.start_etcd()
 

@@ -9,6 +9,7 @@ import subprocess
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -59,6 +60,20 @@ def two_owners(spans: Sequence[Span]) -> list[TwoOwners]:
                 found.append(TwoOwners(last, newer))
             last = max(last, newer, key=lambda it: it.last)
     return found
+
+
+def together(spans: Sequence[Span]) -> list[tuple[Span, Span]]:
+    """Spans of one shard and two pods that have a moment in common. A restore of etcd gives tokens
+    out again, so that they order nothing there."""
+    of_shard: dict[int, list[Span]] = {}
+    for span in sorted(spans, key=lambda it: it.first):
+        of_shard.setdefault(span.shard, []).append(span)
+    return [
+        (one, other)
+        for terms in of_shard.values()
+        for one, other in combinations(terms, 2)
+        if one.pod != other.pod and max(one.first, other.first) < min(one.last, other.last)
+    ]
 
 
 class ShardObserver(Polling):
