@@ -9,13 +9,12 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import uvloop
 
 from edge_sidecars.kubeapi import Credentials, UnusableCredentials, pod_credentials
 from edge_sidecars.runtime.cli.program import Program
-from edge_sidecars.runtime.cli.values import BadInput
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.runtime.process import (
     freeze_gc,
@@ -34,11 +33,6 @@ from relay_sidecar.web.own_endpoints import OwnEndpoints
 from relay_sidecar.wiring.access import Spawn
 from relay_sidecar.wiring.relay import Relay
 
-if TYPE_CHECKING:
-    from relay_sidecar.wiring.local_relay import LocalRelay
-
-# What `--origin local` runs.
-LOCAL_APISERVER = "edge_sidecars.local_apiserver"
 # Seconds from the first answer: what was imported and loaded stays for good.
 FREEZE_GC_AFTER = 2.0
 # Descriptors for kubelet, Prometheus and people.
@@ -63,7 +57,7 @@ async def _serve(config: Config, environ: Mapping[str, str]) -> None:
     loop.set_exception_handler(_unforeseen)
     install_signal_handlers(loop, stopping.set, logger=logger)
     async with AsyncExitStack() as stack:
-        credentials = None if config.is_local else _credentials(config)
+        credentials = _credentials(config)
         tls, pods_tls = _tls(config, config.client_ca_file), _tls(config, None)
         # Lists of many megabytes come and go.
         set_malloc_thresholds()
@@ -78,7 +72,7 @@ async def _serve(config: Config, environ: Mapping[str, str]) -> None:
         limit = connection_limit(descriptors // parts, wanted=wanted, others=others // parts)
         async with asyncio.TaskGroup() as group:
             tasks = Tasks(group)
-            relay = await _relay(config, credentials, stack, tasks.spawn)
+            relay = await Relay.open(config, credentials, stack, spawn=tasks.spawn)
             served = partial(listening, write_timeout=config.write_timeout)
             own = served(
                 config.status_listen,
@@ -91,11 +85,11 @@ async def _serve(config: Config, environ: Mapping[str, str]) -> None:
             if config.pod_listen is not None:
                 pods = served(config.pod_listen, relay.api.handle, limit=limit, tls=pods_tls)
                 listeners.append(pods)
-            if config.endpoint_view is not None and isinstance(relay, Relay):
+            if config.endpoint_view is not None:
                 view = relay.endpoint_view
                 assert view is not None
                 listeners.append(served(config.endpoint_view, view.handle, limit=limit, tls=tls))
-            if config.pool_listen is not None and isinstance(relay, Relay) and relay.pool_reads:
+            if config.pool_listen is not None and relay.pool_reads:
                 handler = relay.pool_reads.handle
                 listeners.append(served(config.pool_listen, handler, limit=POOL_CONNECTIONS))
             for listener in listeners:
@@ -122,9 +116,7 @@ def _settle() -> None:
     release_free_memory()
 
 
-def _export(
-    relay: "Relay | LocalRelay", config: Config, stack: AsyncExitStack, spawn: Spawn
-) -> None:
+def _export(relay: Relay, config: Config, stack: AsyncExitStack, spawn: Spawn) -> None:
     """Metrics and spans, over OTLP."""
     try:
         from relay_sidecar.telemetry.otel import RelayTelemetry
@@ -135,25 +127,6 @@ def _export(
     telemetry = RelayTelemetry(relay.report, namespace=config.namespace)
     stack.push_async_callback(telemetry.close)
     spawn(telemetry.run())
-
-
-async def _relay(
-    config: Config, credentials: Credentials | None, stack: AsyncExitStack, spawn: Spawn
-) -> "Relay | LocalRelay":
-    """Imported only where used: an edge node's memory is not for what it does not do."""
-    if credentials is None:
-        try:
-            from relay_sidecar.wiring.local_relay import LocalRelay
-        except ModuleNotFoundError as error:
-            if error.name != LOCAL_APISERVER:
-                raise
-            raise BadInput(
-                f"--origin local: the Python package {LOCAL_APISERVER} is missing, as in the "
-                "default image: use the image relay-sidecar-local, or install the package "
-                "edge-sidecars[relay]"
-            ) from error
-        return await LocalRelay.open(config, stack, spawn=spawn)
-    return await Relay.open(config, credentials, stack, spawn=spawn)
 
 
 def _credentials(config: Config) -> Credentials:
@@ -210,7 +183,7 @@ def _unforeseen(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> Non
     loop.default_exception_handler(context)
 
 
-def _say_hello(config: Config, relay: "Relay | LocalRelay", api: Listener, own: Listener) -> None:
+def _say_hello(config: Config, relay: Relay, api: Listener, own: Listener) -> None:
     for warning in config.warnings:
         logger.warning(warning)
     note = relay.report.status().journal.note
@@ -219,7 +192,7 @@ def _say_hello(config: Config, relay: "Relay | LocalRelay", api: Listener, own: 
     logger.info(
         "relaying",
         extra=fields(
-            server=relay.report.status().link.server or "none: this is the origin",
+            server=relay.report.status().link.server,
             proxy=relay.report.status().link.proxy or "none",
             listen=api.bound,
             status=own.bound,

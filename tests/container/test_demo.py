@@ -99,7 +99,7 @@ def test_the_demo_in_containers_shows_every_takeover_and_outage_and_leaves_nothi
     demo.wait_running()
     assert demo.process.wait(RUN_TIMEOUT) == 0, demo.output()
     headline, _, summary = demo.output().partition("What happened")
-    assert "containers, relay-sidecar --origin local: 3 pods" in headline
+    assert "containers, the local API server: 3 pods" in headline
     for step in (
         "three pods start",
         "kill the leader's main",

@@ -15,7 +15,7 @@ from docker.models.containers import Container
 
 from tools.harness.containers.engine.lab import DockerLab
 from tools.images.__main__ import lock, release, revision
-from tools.images.assemble import COMPONENTS, LIBRARY, VARIANTS
+from tools.images.assemble import COMPONENTS, LIBRARY
 from tools.images.base import ROOT
 
 # Images are built, a control plane is started: for the first test that needs them.
@@ -184,14 +184,13 @@ for package in {list(own)}:
 print(json.dumps(sorted(lacking)))
 """
     lacking = json.loads(python(docker_lab, images[component], code))
-    # The extras otel, node and sealing, which an image for pods does not need; what a variant has;
+    # The extras otel, node and sealing, which an image for pods does not need;
     # and what of the shared packages is for other components.
     allowed = {"opentelemetry", "grpc", "google", "re2", "msgspec", "uvloop", "yaml"}
-    left_out = {f"{LIBRARY}.{it}" for variant in VARIANTS.values() for it in variant.library}
     for module, name in lacking:
         top = name.partition(".")[0]
         of_extras = ("opentelemetry", "cryptography", "Crypto")
-        is_of_an_extra = top in of_extras or name in left_out
+        is_of_an_extra = top in of_extras
         assert is_of_an_extra or (module.startswith(f"{LIBRARY}.") and top in allowed), module
 
 
@@ -204,23 +203,6 @@ def test_an_image_without_arguments_says_what_it_lacks_and_exits_with_2(
     assert caught.value.exit_status == 2
     program = COMPONENTS[component].program
     assert f"{program}: " in str(caught.value)
-
-
-def test_only_the_variant_of_the_relay_is_an_api_server(
-    docker_lab: DockerLab, images: dict[str, str]
-) -> None:
-    with pytest.raises(ContainerError) as caught:
-        docker_lab.client.containers.run(
-            images["relay"], ["--origin=local"], remove=True, network_disabled=True
-        )
-    assert caught.value.exit_status == 2
-    assert "the Python package edge_sidecars.local_apiserver is missing" in str(caught.value)
-    volumes = ["/dev/null:/bin/sh:ro", DATA["relay"]]
-    container = docker_lab.start(
-        images["relay-local"], ["--origin=local"], network_mode="none", volumes=volumes
-    )
-    wait_healthy(container)
-    container.remove(force=True, v=True)
 
 
 def test_the_relays_image_has_the_cipher_for_secrets(

@@ -125,7 +125,7 @@ def _parser() -> Parser:
         "--cluster",
         choices=list(CLUSTERS),
         metavar="|".join(CLUSTERS),
-        help="the API server: local (relay-sidecar --origin local, the default), or kube "
+        help="the API server: local (one process, the default), or kube "
         "(kube-apiserver and etcd, built from source the first time; of mode pool the default)",
     )
     parser.add_argument(

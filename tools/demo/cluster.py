@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tools.harness.controlplane import build
 from tools.harness.controlplane.api_server import ApiServer
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.origin import OriginServer
+from tools.harness.controlplane.local_apiserver import LocalApiServerProcess
 
 PROGRAMS = ("etcd", "kube-apiserver")
 # Of a pool, on top: what evicts, and what applies manifests.
@@ -45,7 +45,7 @@ def build_programs(names: Sequence[str] = PROGRAMS) -> None:
 
 
 CLUSTERS: Mapping[str, Cluster] = {
-    LOCAL: Cluster("relay-sidecar --origin local", _nothing, OriginServer),
+    LOCAL: Cluster("the local API server", _nothing, LocalApiServerProcess),
     KUBE: Cluster(
         f"kube-apiserver {build.KUBERNETES_VERSION} and etcd {build.ETCD_VERSION}",
         build_programs,

@@ -72,7 +72,7 @@ PROGRAMS = {
         relay_parser(),
         RELAY_PREFIX,
         "telemetry/metrics.py",
-        ("runtime", "kubeapi", "walstore", "local_apiserver"),
+        ("runtime", "kubeapi", "walstore"),
         ("relay-sidecar/relay_node",),
     ),
     "pool-controller": Program(

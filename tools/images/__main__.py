@@ -16,7 +16,7 @@ from edge_sidecars.runtime.cli.parser import Parser
 from edge_sidecars.runtime.process import exit_on_bad_input
 from edge_sidecars.runtime.version import VERSION
 from tools.harness.containers.engine.engine import NoEngine, engine
-from tools.images.assemble import COMPONENTS, VARIANTS
+from tools.images.assemble import COMPONENTS
 from tools.images.base import ROOT, NoBase, base_image, pulled, say
 from tools.images.keepalived import keepalived_image
 from tools.images.wheels import NoWheels, platform_of, provide
@@ -24,7 +24,6 @@ from tools.images.wheels import NoWheels, platform_of, provide
 DOCKERFILE = ROOT / "tools" / "images" / "Dockerfile"
 WHEELS = ROOT / "build" / "wheels"
 KEEPALIVED = "keepalived"
-IMAGES = (*COMPONENTS, *VARIANTS)
 MEGABYTE = 1_000_000
 
 
@@ -36,7 +35,7 @@ def main() -> int:
         help="an image with Python; default: the Dockerfile's, or a made one",
     )
     it.add_argument("--tag", metavar="TAG", default=release(), help="default: the release's number")
-    choices = [*IMAGES, KEEPALIVED]
+    choices = [*COMPONENTS, KEEPALIVED]
     it.add_argument("--only", choices=choices, action="append", help="repeat for several")
     with exit_on_bad_input("make images"):
         options = it.parse_args()
@@ -82,10 +81,8 @@ def lock(component: str) -> Path:
 
 
 def image_name(component: str, tag: str) -> str:
-    """The name of a component's or a variant's image, as the manifests call it, but for a
-    registry."""
-    variant = VARIANTS.get(component)
-    return f"edge-sidecars/{(variant or COMPONENTS[component]).image}:{tag}"
+    """The name of a component's image, as the manifests call it, but for a registry."""
+    return f"edge-sidecars/{COMPONENTS[component].image}:{tag}"
 
 
 def build_all(
@@ -93,9 +90,9 @@ def build_all(
     *,
     tag: str,
     base: str | None = None,
-    components: Iterable[str] = IMAGES,
+    components: Iterable[str] = tuple(COMPONENTS),
 ) -> dict[str, str]:
-    """The name of the image of each component or variant, and of their `base`. Raises NoBase,
+    """The name of the image of each component, and of their `base`. Raises NoBase,
     NoWheels, docker.errors.BuildError."""
     images = {"base": base or pulled(client, DOCKERFILE) or base_image(client)}
     provide([lock(name) for name in COMPONENTS], platform_of(client, images["base"]), WHEELS)
@@ -124,17 +121,11 @@ def build(
             "BASE_IMAGE": base,
             "VERSION": release(),
             "REVISION": revision(source),
-            **_arguments(component),
+            "COMPONENT": component,
         },
         rm=True,
         forcerm=True,
     )
-
-
-def _arguments(component: str) -> dict[str, str]:
-    if component in VARIANTS:
-        return {"COMPONENT": VARIANTS[component].component, "VARIANT": component}
-    return {"COMPONENT": component}
 
 
 def table(client: docker.DockerClient, images: Mapping[str, str]) -> str:

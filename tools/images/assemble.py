@@ -48,17 +48,6 @@ COMPONENTS = {
 }
 
 
-@dataclass(frozen=True)
-class Variant:
-    """A further image of a component, `image`, with more of `edge_sidecars`."""
-
-    component: str
-    image: str
-    library: tuple[str, ...]
-
-
-# `--origin local` is for sites without an API server, and for demos: no node pays for its code.
-VARIANTS = {"relay-local": Variant("relay", "relay-sidecar-local", ("local_apiserver",))}
 # An import reads none of them: sources of extensions, typing stubs, what sources are made from.
 _UNREAD = {".c", ".cc", ".cpp", ".h", ".pxd", ".pxi", ".pyi", ".pyx", ".proto"}
 _LAUNCHER = """#!{python} -IB
@@ -76,7 +65,7 @@ def add_library(component: str, target: Path, *, wheels: Path) -> None:
     _finish(library)
 
 
-def add_program(component: str, target: Path, *, packages: Path, variant: str = "") -> None:
+def add_program(component: str, target: Path, *, packages: Path) -> None:
     """Our packages into `target`/src, and the program into `target`/bin."""
     it = COMPONENTS[component]
     sources = target / "src"
@@ -85,7 +74,7 @@ def add_program(component: str, target: Path, *, packages: Path, variant: str = 
     library = sources / LIBRARY
     library.mkdir()
     shutil.copy(packages / LIBRARY / "__init__.py", library)
-    for package in it.library + (VARIANTS[variant].library if variant else ()):
+    for package in it.library:
         shutil.copytree(packages / LIBRARY / package, library / package)
     _finish(sources)
     programs = {it.program: "main"}
@@ -158,8 +147,7 @@ def main() -> None:
         case "library":
             add_library(component, Path(target), wheels=here / "wheels")
         case "program":
-            variant = os.environ.get("VARIANT", "")
-            add_program(component, Path(target), packages=here / "packages", variant=variant)
+            add_program(component, Path(target), packages=here / "packages")
         case _:
             sys.exit(f"assemble: {what!r} is neither library nor program")
 

@@ -29,7 +29,7 @@ _INSTALLERS: Final = frozenset(
     {
         *("listen", "pod_listen", "tls_cert_file", "tls_private_key_file", "server", "kubeconfig"),
         *("context", "client_certificate", "client_key", "certificate_authority"),
-        *("tls_server_name", "origin", "data_dir", "keep_secrets", "access", "client_ca_file"),
+        *("tls_server_name", "data_dir", "keep_secrets", "access", "client_ca_file"),
     }
 )
 # Where distributions that run kubelet in a process of their own have its kubeconfig.

@@ -36,8 +36,6 @@ def table(told: Mapping[str, Any]) -> str:
 
 def link_line(link: Mapping[str, Any], uptime: float) -> str:
     """`uptime`: of the relay, in seconds."""
-    if link["server"] is None:
-        return "none: this relay is the origin"
     # A relay of an earlier version names none.
     through = f" through the proxy {link['proxy']}" if link.get("proxy") else ""
     server = f"{link['server']}{through}"

@@ -59,14 +59,8 @@ MIN_WATCH_BUFFER = 64 * 1024
 MIN_BUDGET = 8 * 1024 * 1024
 _CERTIFICATE = ("client_certificate", "client_key", "certificate_authority", "tls_server_name")
 _POOL = ("pool_token_file", "pool_connect", "endpoint_view", "pool_listen", "pool_resource")
-_UPSTREAM = (
-    *("server", "kubeconfig", "context", "request_timeout", "read_timeout", "probe_interval"),
-    *("probe_timeout", "reads", "preload", "idle_timeout", "retain", "keep_secrets"),
-    *(*_CERTIFICATE, "shard_pushdown", "pool", *_POOL),
-)
 _CALLER = ("access_ttl", "access_offline_ttl", "client_ca_file", "kubelet_unit", "pod_listen")
 _COMBINATIONS = (
-    Excludes(_UPSTREAM, "origin", "local", "there is no upstream"),
     Needs(("context",), "kubeconfig"),
     Needs(_POOL, "pool"),
     Needs(_CALLER, "access", "caller"),
@@ -146,13 +140,6 @@ class Config:
         "NAME",
         "with --client-certificate: which the certificate of --server has; default: its host",
         host_name,
-    )
-    # No upstream: the relay is the API server.
-    is_local: bool = one_of(
-        "upstream|local",
-        "local: no upstream, the relay itself is the API server",
-        true="local",
-        name="origin",
     )
     request_timeout: float = setting("5s", "hard limit of one request of the relay's own", seconds)
     read_timeout: float = setting(
@@ -298,10 +285,6 @@ class Config:
         self._check_listeners()
         self._check_node()
         self._check_pool()
-        if self.is_local and self.asks_callers:
-            raise BadInput(
-                "--access caller has nobody to ask with --origin local: use --access own"
-            )
         if self.asks_callers:
             self._check_tokens_stay_secret()
         if self.server is not None:
@@ -477,10 +460,8 @@ def load(arguments: Sequence[str], environ: Mapping[str, str]) -> Config:
 def _config(options: Options, environ: Mapping[str, str]) -> Config:
     refuse_meaningless(Config, options, _COMBINATIONS)
     values = option_values(Config, options)
-    if not (values["is_local"] or values["server"] or values["kubeconfig"]):
-        values["server"] = api_server(
-            environ, remedy="name a --kubeconfig or a --server, or use --origin local"
-        )
+    if not (values["server"] or values["kubeconfig"]):
+        values["server"] = api_server(environ, remedy="name a --kubeconfig or a --server")
     return Config(
         **values,
         namespace=pod_namespace(environ, values["service_account_dir"]),

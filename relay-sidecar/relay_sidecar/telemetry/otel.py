@@ -62,7 +62,7 @@ class RelayTelemetry:
                 self._exported_until = outage.began
                 span = self._exporter.tracer.start_span(
                     "upstream out of reach",
-                    attributes={"server.address": link.server or ""},
+                    attributes={"server.address": link.server},
                     start_time=int(outage.began * NANOSECONDS),
                 )
                 span.end(int((outage.began + outage.seconds) * NANOSECONDS))

@@ -71,13 +71,13 @@ class Outage:
 
 @dataclass(frozen=True, kw_only=True)
 class UpstreamLinkStatus:
-    """To upstream; `server` None where the relay is the origin. `down_for` in seconds, None while
-    it is up, or not known yet. `proxy`: through which it is reached, "" for none. `outages` that
-    are over, the newest last. `via`: the neighbour over which it is reached, "" for none;
-    `is_own_up`: whether it is reached without one, None: as `is_up`. `cause`: why it is not
-    reached, "" while it is. `was_up`: whether it ever was in the life of this process."""
+    """To upstream, `server`. `down_for` in seconds, None while it is up, or not known yet. `proxy`:
+    through which it is reached, "" for none. `outages` that are over, the newest last. `via`: the
+    neighbour over which it is reached, "" for none; `is_own_up`: whether it is reached without one,
+    None: as `is_up`. `cause`: why it is not reached, "" while it is. `was_up`: whether it ever was
+    in the life of this process."""
 
-    server: str | None
+    server: str
     state: LinkState
     down_for: float | None
     proxy: str = ""

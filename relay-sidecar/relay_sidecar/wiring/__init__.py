@@ -1,1 +1,1 @@
-"""The relay put together: before an upstream, or with `--origin local`."""
+"""The relay put together: its parts and how each knows of the others."""

@@ -41,8 +41,7 @@ def limits_of(config: Config) -> Limits:
 
 def settings_of(config: Config) -> ReadSettings:
     return ReadSettings(
-        is_origin=config.is_local,
-        reads_cache=config.is_local or not config.reads_upstream,
+        reads_cache=not config.reads_upstream,
         read_timeout=config.read_timeout,
         request_timeout=config.request_timeout,
         max_watchers=config.max_watchers,

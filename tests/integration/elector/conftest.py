@@ -11,15 +11,15 @@ from tests.integration.elector.api_servers import KUBE
 from tests.integration.elector.pair import Pair
 from tools.harness.controlplane.api_server import ApiServer
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.origin import OriginServer
+from tools.harness.controlplane.local_apiserver import LocalApiServerProcess
 from tools.harness.pods.fleet import Fleet
 
 
 @pytest.fixture(scope="session")
-def origin_server() -> Iterator[OriginServer]:
-    """A running `relay-sidecar --origin local`, shared: who stops or freezes it undoes that."""
-    with OriginServer(is_recorded=True) as origin:
-        yield origin
+def local_apiserver() -> Iterator[LocalApiServerProcess]:
+    """A running one, shared: who stops or freezes it undoes that."""
+    with LocalApiServerProcess(is_recorded=True) as server:
+        yield server
 
 
 @pytest.fixture

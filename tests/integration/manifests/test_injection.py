@@ -370,7 +370,7 @@ def test_wrong_flags_of_the_elector_are_refused(site: Injected, text: str) -> No
     "text",
     [
         *("--server=https://x", "--kubeconfig=/x", "--listen=:1", "--access=caller", "--preload"),
-        *("--origin=local", "--data-dir=memory", "--prelod=pods", "pods"),
+        *("--reads=cache", "--data-dir=memory", "--prelod=pods", "pods"),
     ],
 )
 def test_wrong_flags_of_the_relay_are_refused(site: Injected, text: str) -> None:
@@ -500,7 +500,7 @@ DECIDED = (
             "listen pod_listen status_listen tls_cert_file tls_private_key_file server kubeconfig"
             " context service_account_dir client_certificate client_key certificate_authority"
             " tls_server_name"
-            " origin data_dir keep_secrets access access_ttl access_offline_ttl client_ca_file"
+            " data_dir keep_secrets access access_ttl access_offline_ttl client_ca_file"
             " kubelet_unit local_token_file allowed_host pool pool_connect pool_token_file"
             " endpoint_view pool_listen pool_resource",
         )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.repository.checkout import block
+from tests.unit.repository.checkout import ROOT, block
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fixtures import require_program
 from tools.harness.controlplane.reservation import Reservation
@@ -42,13 +42,6 @@ def test_the_relay_can_be_tried_as_its_manual_says(tmp_path: Path) -> None:
     assert re.search(r"^LINK +not up since this relay started", told, re.M)
     assert re.search(r"^configmaps\.v1 .* 1 ", told, re.M)
     assert not (tmp_path / "relay-data").exists()
-
-
-def test_what_an_origin_keeps_comes_back_from_its_backup(tmp_path: Path) -> None:
-    told = _typed(block("docs/operations.md", "Backup and restore", "sh"), tmp_path)
-    assert '"name":"greeting"' in told
-    assert '"text":"hello"' in told
-    assert (tmp_path / "origin" / "origin.sqlite").is_file()
 
 
 def test_a_main_asks_its_elector_as_its_manual_says(
@@ -109,7 +102,7 @@ def _typed(script: str, folder: Path) -> str:
     started ends with it."""
     ports = sorted(set(re.findall(r"127\.0\.0\.1:(105\d\d)", script)))
     held = {port: Reservation() for port in ports}
-    environ = {**_environ(), "HOME": str(folder)}
+    environ = {**_environ(), "HOME": str(folder), "PYTHONPATH": str(ROOT)}
     environ["PATH"] = f"{folder / 'bin'}:{environ['PATH']}"
     for port, reservation in held.items():
         script = script.replace(f"127.0.0.1:{port}", f"127.0.0.1:{reservation.port}")

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from edge_sidecars.local_apiserver.core.discovery import MAJOR, MINOR
 from tests.unit.repository.checkout import section
 from tools.harness.controlplane.schemas.pod_template_schemas import (
     builtin_types,
@@ -13,6 +12,7 @@ from tools.harness.controlplane.schemas.pod_template_schemas import (
     typed,
 )
 from tools.harness.controlplane.schemas.sedna_kinds import read
+from tools.local_apiserver.core.discovery import MAJOR, MINOR
 
 # Bytes, of the 262,144 that all annotations of an object may have together: `kubectl apply` without
 # --server-side keeps the whole manifest in one.

@@ -298,10 +298,6 @@ def test_the_table_tells_link_and_streams() -> None:
             ),
             "up via n3, to https://h",
         ),
-        (
-            UpstreamLinkStatus(server=None, state="up", down_for=None),
-            "none: this relay is the origin",
-        ),
     ],
 )
 def test_the_table_tells_each_state_of_the_link(link: UpstreamLinkStatus, told: str) -> None:

@@ -40,7 +40,6 @@ TYPED = {
     ("docs/tutorial.md", "Delete the leader"): "tests/integration/manifests/test_tutorial.py",
     ("docs/tutorial.md", "Clean up"): "tests/integration/manifests/test_tutorial.py",
     ("docs/relay.md", "On a node"): "tests/integration/relay/access/test_node.py",
-    ("docs/operations.md", "Backup and restore"): "tests/integration/repository/test_commands.py",
     ("docs/operations.md", "Upgrade and roll back"): "tests/integration/manifests/test_moving.py",
     ("docs/migration.md", "From contrib's leader-elector"): (
         "tests/integration/manifests/test_moving.py"

@@ -24,14 +24,16 @@ PROGRAMS = {
 }
 # Sub-commands, benchmarks, demo and ordeals: flags stand in them in so many words.
 COMMANDS = re.compile(r"((_command|check|__main__|commands/\w+)\.py|cni/command\.go)$")
-# Of kubectl, tar, curl and keepalived, each of which some document names.
+# Of kubectl, curl and keepalived, each of which some document names.
 FOREIGN = {
     *("--container", "--namespace", "--server-side", "--force-conflicts", "--replicas", "--for"),
     *("--selector", "--all-namespaces", "--cascade", "--timeout", "--field-selector"),
     *("--cert", "--key", "--from-file"),
     # etcdutl's.
     *("--bump-revision", "--mark-compacted"),
-    *("--create", "--extract", "--file", "--fail", "--config-test", "--patch-file"),
+    *("--fail", "--config-test", "--patch-file"),
+    # Of 0.2.0, which the changelog names.
+    "--origin",
     # Of kubelet.
     *("--bootstrap-kubeconfig", "--config-dir"),
     # Of Helm.

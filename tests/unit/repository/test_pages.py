@@ -2,7 +2,6 @@
 
 import re
 
-from edge_sidecars.local_apiserver.storage import FILE_NAME as ORIGIN
 from elector_sidecar.config.config import parser as elector
 from gm.config.config import parser as gm
 from lc.config.config import parser as lc
@@ -84,7 +83,7 @@ def test_the_defaults_of_listeners_are_the_real_ones() -> None:
 
 def test_the_files_at_the_edge_bear_the_names_that_are_told() -> None:
     told = " ".join(cells[0] for cells in rows(SECURITY, "What lies at the edge"))
-    for name in (JOURNAL, STORE, ORIGIN):
+    for name in (JOURNAL, STORE):
         assert f"`{name}`" in told
 
 

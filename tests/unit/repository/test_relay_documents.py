@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import yaml
 
-from edge_sidecars.local_apiserver.core.builtin.table import builtin_resources
 from edge_sidecars.runtime.web.listener_metrics import FIGURES
 from relay_sidecar.commands.kubeconfig import main as print_kubeconfig
 from relay_sidecar.config.config import Config, load, parser
@@ -164,12 +163,6 @@ def test_every_field_of_the_status_is_told_and_no_other() -> None:
 def test_what_is_never_kept_is_told() -> None:
     text = section(MANUAL, "What is never kept")
     assert set(re.findall(r"`([a-z.]+\.k8s\.io)`", text)) == NEVER_KEPT
-
-
-def test_what_the_origin_serves_is_told() -> None:
-    (first, *_) = section(MANUAL, "`--origin local`").split("\n\n")[1:]
-    served = {resource.kind for resource in builtin_resources()}
-    assert set(re.findall(r"`([A-Z]\w+)`", first)) == served
 
 
 # ── the manifest ──

@@ -22,7 +22,7 @@ from tools.demo.elector.edge import RULES as EDGE_RULES
 from tools.demo.elector.pod import RULES, elector_flags
 from tools.demo.environment import END_TIMEOUT, TAIL, EdgeParts, Environment, PodParts, Unprepared
 from tools.demo.timing import Timing
-from tools.harness.containers.control_plane import control_plane, origin
+from tools.harness.containers.control_plane import control_plane, local_apiserver
 from tools.harness.containers.engine.engine import NoEngine, engine
 from tools.harness.containers.engine.lab import DockerLab
 from tools.harness.containers.networks.network import Network
@@ -31,7 +31,6 @@ from tools.harness.containers.pod import Pod
 from tools.harness.controlplane.access.accounts import Rule
 from tools.harness.controlplane.api_server import ApiServer
 from tools.images.__main__ import build_all, release
-from tools.images.assemble import VARIANTS
 from tools.images.base import NoBase
 from tools.images.wheels import NoWheels
 
@@ -48,7 +47,7 @@ Planes = Mapping[
 ]
 # By the names of tools.demo.cluster.CLUSTERS.
 PLANES: Planes = {
-    "local": lambda docker_lab, cloud, images: origin(docker_lab, cloud, images["relay-local"]),
+    "local": lambda docker_lab, cloud, images: local_apiserver(docker_lab, cloud, images["relay"]),
     "kube": lambda docker_lab, cloud, images: control_plane(docker_lab, cloud),
 }
 
@@ -220,7 +219,7 @@ def container_backend(cluster: str, title: str) -> Iterator[ContainerBackend]:
     """Builds the images, unless they are there. Raises Unprepared."""
     try:
         with engine() as client:
-            images = build_all(client, tag=release(), components=("elector", "relay", *VARIANTS))
+            images = build_all(client, tag=release(), components=("elector", "relay"))
             with DockerLab(client, base=images["base"]) as docker_lab:
                 yield ContainerBackend(
                     docker_lab, images, cluster=cluster, title=f"containers, {title}"

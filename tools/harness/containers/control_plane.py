@@ -1,8 +1,8 @@
 """The control plane in containers: kube-apiserver and etcd, from the binaries that all tests use.
 
-Or the relay's image with `--origin local` in their place. The API server stands in the cloud at an
-address of its own, so that a pod without that network does not reach it. The test reaches it as the
-engine's host.
+Or `tools.local_apiserver` in their place, by the image of the relay, which has Python. The API
+server has an address of its own in the cloud, so that a pod without that network does not reach it.
+The test reaches it as the engine's host.
 """
 
 import os
@@ -14,13 +14,14 @@ from typing import Any
 from docker.errors import NotFound
 from docker.models.containers import Container
 
+import tools
 from tools.harness.containers.engine.lab import DockerLab
 from tools.harness.containers.networks.network import Network
 from tools.harness.containers.networks.port_forward import forward_port
 from tools.harness.controlplane import build
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.daemon import LOG_TAIL_LINES
-from tools.harness.controlplane.origin import OriginServer
+from tools.harness.controlplane.local_apiserver import MODULE, LocalApiServerProcess
 
 # Whose files they are.
 _OWNER = f"{os.getuid()}:{os.getgid()}"
@@ -104,16 +105,23 @@ def control_plane(
     return ControlPlane(host=address, has_nodes=has_nodes, run=run)
 
 
-def origin(docker_lab: DockerLab, cloud: Network, image: str) -> OriginServer:
-    """Of the relay's image. Not started yet."""
+def local_apiserver(docker_lab: DockerLab, cloud: Network, image: str) -> LocalApiServerProcess:
+    """From this checkout, with the packages in the image of the relay. Not started yet."""
     address, network_mode = _standing(docker_lab, cloud)
 
     def run(arguments: Sequence[str], log: Path) -> PlaneContainer:
-        files = [f"{log.parent}:{log.parent}"]
-        settings = {"network_mode": network_mode, "user": _OWNER, "volumes": files}
+        sources = Path(tools.__file__).parent
+        files = [f"{log.parent}:{log.parent}", f"{sources}:/checkout/tools:ro"]
+        settings = {
+            "network_mode": network_mode,
+            "user": _OWNER,
+            "volumes": files,
+            "entrypoint": ["python3", "-m", MODULE],
+            "environment": {"PYTHONPATH": "/app/src:/app/lib:/checkout"},
+        }
         return PlaneContainer(docker_lab, image, arguments, settings)
 
-    it = OriginServer(host=address, run=run)
+    it = LocalApiServerProcess(host=address, run=run)
     forward_port(docker_lab, network_mode, address, it.port)
     return it
 

@@ -1,7 +1,7 @@
 """What tests of clients need of an API server, whichever it is.
 
-kube-apiserver with etcd (`ControlPlane`) and the relay's `--origin local` (`OriginServer`) both are
-one, so that a test of a client can say what must hold, and run on both.
+kube-apiserver with etcd (`ControlPlane`) and `tools.local_apiserver` (`LocalApiServerProcess`) both
+are one, so that a test of a client can say what must hold, and run on both.
 """
 
 import ssl

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from edge_sidecars.local_apiserver.core.body.json_patch import merge_objects
+from edge_sidecars.apimachinery.merge_patch import merge_objects
 from relay_node.doctor.machine.runtime import SOCKET
 from relay_node.doctor.machine.unit_files import Command, Disk
 

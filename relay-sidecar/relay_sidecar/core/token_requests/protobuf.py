@@ -2,8 +2,7 @@
 
 Source: protobuf.dev/programming-guides/encoding. Guarantees: every input gives a `Message` or
 raises `NotProtobuf`, whose text has nothing of the input; the work is linear in its length.
-The package protobuf would cost the image 5 MiB; `edge_sidecars.local_apiserver` has a reader for
-whole objects, whose import would start half of an API server.
+The package protobuf would cost the image 5 MiB.
 """
 
 from __future__ import annotations

@@ -37,10 +37,8 @@ VERSION_WAIT = 3.0
 
 @dataclass(frozen=True, slots=True)
 class ReadSettings:
-    """`reads_cache`: LIST and GET without a version come from live streams too; `is_origin`: there
-    is no upstream, so that what is here is never old. Seconds."""
+    """`reads_cache`: LIST and GET without a version come from live streams too. Seconds."""
 
-    is_origin: bool
     reads_cache: bool
     read_timeout: float
     request_timeout: float
@@ -82,8 +80,6 @@ class Freshness:
 
     def age_since(self, confirmed_at: float) -> dict[str, str]:
         """Headers of an answer that upstream confirmed last at this wall time."""
-        if self.settings.is_origin:
-            return {}
         return age_headers(confirmed_at, now=self.wall())
 
     def version(self, stream: Stream, scope: ListScope) -> int:

@@ -1,4 +1,4 @@
-"""Collections are followed: at the API server itself, through a relay, at a relay's own origin."""
+"""Collections are followed: at the API server itself, through a relay, at the local API server."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ from tools.harness.controlplane.api_server import ApiServer
 from tools.harness.controlplane.clients.admin import AdminClient
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
-from tools.harness.controlplane.origin import OriginServer
+from tools.harness.controlplane.local_apiserver import LocalApiServerProcess
 from tools.harness.controlplane.schemas.sedna_kinds import install
 from tools.harness.pods.relay import RelayProcess
 
@@ -64,8 +64,8 @@ def relay(control_plane: ControlPlane) -> Iterator[RelayProcess]:
 
 
 @pytest.fixture(scope="module")
-def origin() -> Iterator[OriginServer]:
-    with OriginServer() as server:
+def local() -> Iterator[LocalApiServerProcess]:
+    with LocalApiServerProcess() as server:
         yield server
 
 
@@ -75,11 +75,11 @@ def without_watch_list() -> Iterator[ControlPlane]:
         yield plane
 
 
-@pytest.fixture(params=["direct", "direct, without WatchList", "relay", "origin"])
+@pytest.fixture(params=["direct", "direct, without WatchList", "relay", "local"])
 def site(request: pytest.FixtureRequest, control_plane: ControlPlane) -> Site:
-    if request.param == "origin":
-        origin: OriginServer = request.getfixturevalue("origin")
-        return Site(Plain(origin.server), origin, origin.create_namespace())
+    if request.param == "local":
+        local: LocalApiServerProcess = request.getfixturevalue("local")
+        return Site(Plain(local.server), local, local.create_namespace())
     if request.param == "direct, without WatchList":
         control_plane = request.getfixturevalue("without_watch_list")
     credentials: Credentials = Kubeconfig(control_plane.admin_kubeconfig())
@@ -259,7 +259,7 @@ def test_after_a_cut_it_goes_on_from_where_it_had_come_to(
 def test_a_server_that_forgot_is_asked_for_everything_anew() -> None:
     """What was deleted meanwhile is not in the new list."""
 
-    async def run(link: FaultProxy, own: OriginServer) -> None:
+    async def run(link: FaultProxy, own: LocalApiServerProcess) -> None:
         site = Site(Plain(own.server), own, own.create_namespace())
         await site.create("a", "b")
         async with reflected(Plain(link.url), site.path) as mirror:
@@ -275,14 +275,14 @@ def test_a_server_that_forgot_is_asked_for_everything_anew() -> None:
             assert mirror.lists == 2
             assert mirror.log == []
 
-    with OriginServer() as own, FaultProxy(own.port, scheme="http") as link:
+    with LocalApiServerProcess() as own, FaultProxy(own.port, scheme="http") as link:
         asyncio.run(run(link, own))
 
 
 def test_a_server_with_another_history_is_believed() -> None:
     """Its versions lie below those that were told: restored from a backup, or made anew."""
 
-    async def run(old: OriginServer, new: OriginServer, link: FaultProxy) -> None:
+    async def run(old: LocalApiServerProcess, new: LocalApiServerProcess, link: FaultProxy) -> None:
         namespace = old.create_namespace()
         expect(new.admin.post("/api/v1/namespaces", {"metadata": {"name": namespace}}))
         site = Site(Plain(old.server), old, namespace)
@@ -294,14 +294,18 @@ def test_a_server_with_another_history_is_believed() -> None:
             with FaultProxy(new.port, port=link.port):
                 await mirror.has("b")
 
-    with OriginServer() as old, OriginServer() as new, FaultProxy(old.port, scheme="http") as link:
+    with (
+        LocalApiServerProcess() as old,
+        LocalApiServerProcess() as new,
+        FaultProxy(old.port, scheme="http") as link,
+    ):
         asyncio.run(run(old, new, link))
 
 
-def test_a_collection_that_is_not_served_yet_is_waited_for(origin: OriginServer) -> None:
+def test_a_collection_that_is_not_served_yet_is_waited_for(local: LocalApiServerProcess) -> None:
     async def run() -> None:
         path = "/apis/later.example.com/v1/things"
-        async with reflected(Plain(origin.server), path) as mirror:
+        async with reflected(Plain(local.server), path) as mirror:
             await asyncio.sleep(0.3)
             assert mirror.lists == 0
             definition = {
@@ -321,7 +325,7 @@ def test_a_collection_that_is_not_served_yet_is_waited_for(origin: OriginServer)
                 },
             }
             crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-            expect(await asyncio.to_thread(origin.admin.post, crds, definition))
+            expect(await asyncio.to_thread(local.admin.post, crds, definition))
             await mirror.has()
 
     asyncio.run(run())
@@ -337,7 +341,7 @@ def test_of_a_kind_that_need_not_be_served_there_is_nothing(site: Site) -> None:
     asyncio.run(run())
 
 
-def test_a_sink_that_fails_ends_following(origin: OriginServer) -> None:
+def test_a_sink_that_fails_ends_following(local: LocalApiServerProcess) -> None:
     class Broken(Mirror):
         def at(self, version: int) -> None:
             raise KeyError("of the sink")
@@ -346,7 +350,7 @@ def test_a_sink_that_fails_ends_following(origin: OriginServer) -> None:
             raise ValueError("of the sink")
 
     async def run() -> None:
-        site = Site(Plain(origin.server), origin, origin.create_namespace())
+        site = Site(Plain(local.server), local, local.create_namespace())
         api = ApiClient(site.credentials, user_agent="follow-test")
         sink = Broken()
         task = asyncio.create_task(reflect(api, site.path, decode=configmap, sink=sink))

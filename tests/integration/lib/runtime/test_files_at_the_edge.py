@@ -4,7 +4,6 @@ import os
 import stat
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,6 @@ from tests.strangers.targets import (
     running,
 )
 
-LOCAL = replace(RELAY, flags=("--origin=local", *RELAY.flags[1:]))
 # What the test itself lays there.
 GIVEN = {"kubeconfig", "https", "token", "log", "ca.crt", "ca.key", "serving.crt", "serving.key"}
 
@@ -40,10 +38,9 @@ def until_there(it: Running, path: Path) -> None:
     ("target", "folder", "name"),
     [
         (RELAY, "data", "journal.sqlite3"),
-        (LOCAL, "data", "origin.sqlite"),
         (LC, "var/lib/sedna", "lc.sqlite3"),
     ],
-    ids=["relay", "local API server", "lc"],
+    ids=["relay", "lc"],
 )
 def test_a_database_is_for_its_process_alone(target: Target, folder: str, name: str) -> None:
     old = os.umask(0)

@@ -27,7 +27,6 @@ from tools.harness.controlplane.reservation import LOOPBACK
 
 PATIENCE = 10.0
 _CALLERS = replace(RELAY, flags=(*RELAY.flags, "--access=caller"))
-_LOCAL = replace(RELAY, flags=("--origin=local", *RELAY.flags[1:]))
 _SHARDED = replace(ELECTOR, flags=(*ELECTOR.flags, "--shards=8"))
 _CONTRIB = replace(
     ELECTOR, flags=(*ELECTOR.flags, "--http=127.0.0.1:{http}"), ports=(*ELECTOR.ports, "http")
@@ -78,11 +77,6 @@ LISTENERS: dict[str, Judged] = {
     "relay, API": Judged(listening(RELAY, "api"), percent=_PASSED_ON, body=_PASSED_ON),
     "relay, callers": Judged(
         listening(_CALLERS, "api"), raw=_UNKNOWN, percent=_UNKNOWN, body=_UNKNOWN
-    ),
-    "relay, local": Judged(
-        listening(_LOCAL, "api"),
-        percent=frozenset({200, 400, 404, 410}),
-        body=frozenset({400, 404, 405}),
     ),
     "relay, peers": Judged(
         listening(RELAY_OF_POOL, "pool"), raw=_UNKNOWN, percent=_UNKNOWN, body=_UNKNOWN

@@ -1,4 +1,4 @@
-"""The CRDs and samples: at kube-apiserver, through a relay, and at a relay's own origin."""
+"""The CRDs and samples: at kube-apiserver, through a relay, and at the local API server."""
 
 import copy
 import json
@@ -28,7 +28,7 @@ from tools.harness.controlplane.api_server import ApiServer
 from tools.harness.controlplane.clients.admin import AdminClient
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fixtures import require_program
-from tools.harness.controlplane.origin import OriginServer
+from tools.harness.controlplane.local_apiserver import LocalApiServerProcess
 from tools.harness.controlplane.reservation import LOOPBACK
 from tools.harness.controlplane.schemas.sedna_kinds import CRDS, SERVED_TIMEOUT, install
 from tools.harness.peers.kubectl import Kubectl
@@ -52,8 +52,8 @@ FIELDS = [
 
 
 @pytest.fixture(scope="module")
-def origin() -> Iterator[OriginServer]:
-    with OriginServer() as server:
+def local() -> Iterator[LocalApiServerProcess]:
+    with LocalApiServerProcess() as server:
         yield server
 
 
@@ -65,9 +65,9 @@ class Server:
     owner: ApiServer
 
 
-@pytest.fixture(scope="module", params=["kube-apiserver", "relay", "origin"])
+@pytest.fixture(scope="module", params=["kube-apiserver", "relay", "local"])
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    name = "origin" if request.param == "origin" else "control_plane"
+    name = "local" if request.param == "local" else "control_plane"
     owner: ApiServer = request.getfixturevalue(name)
     install(owner)
     if request.param != "relay":
@@ -340,10 +340,10 @@ def test_kubectl_applies_all_and_shows_the_state_in_columns(control_plane: Contr
         assert len(everything) == len(KINDS)
 
 
-def test_kubectl_applies_all_at_the_origin_too(origin: OriginServer) -> None:
+def test_kubectl_applies_all_at_the_local_api_server_too(local: LocalApiServerProcess) -> None:
     require_program("kubectl")
-    place = origin.create_namespace("sedna")
-    with Kubectl(origin.kubeconfig_for(place, "anybody", []), place) as kubectl:
+    place = local.create_namespace("sedna")
+    with Kubectl(local.kubeconfig_for(place, "anybody", []), place) as kubectl:
         for folder in ("crds", "samples"):
             kubectl.run("apply", "-f", str(MANIFESTS / folder)).expect()
         everything = kubectl.run("get", "sedna", "-o", "name").expect().split()

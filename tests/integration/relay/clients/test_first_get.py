@@ -3,7 +3,6 @@ cut the same command is answered, also after a restart."""
 
 import json
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,30 +54,17 @@ class Fresh:
         return self.objects() + int(self.relay.status()["memory"]["seenBytes"])
 
 
-@pytest.fixture(params=["kube-apiserver", "local"])
-def fresh(
-    request: pytest.FixtureRequest, control_plane: ControlPlane, namespace: str
-) -> Iterator[Fresh]:
-    with ExitStack() as stack:
-        if request.param == "local":
-            origin = stack.enter_context(RelayProcess(["--origin=local"], name="origin"))
-            cloud, link = Caller(origin.url), FaultProxy(origin.port)
-        else:
-            cloud = Caller(control_plane.server, context=control_plane.tls())
-            link = FaultProxy(control_plane.port)
-        link.start()
-        stack.callback(link.stop)
-        upstream = f"--server=http://127.0.0.1:{link.port}"
-        if request.param != "local":
-            upstream = f"--kubeconfig={control_plane.admin_kubeconfig(server=link.url)}"
-        relay = RelayProcess([upstream, f"--probe-interval={PROBE_INTERVAL}"])
-        it = Fresh(stack.enter_context(relay), link, cloud, namespace)
-        if request.param == "local":
-            cloud.post("/api/v1/namespaces", named(namespace))
-        for resource in ("configmaps", "secrets"):
-            cloud.post(it.path(resource), named("a")).expect(201)
-        relay.wait_link(up=True)
-        yield it
+@pytest.fixture
+def fresh(control_plane: ControlPlane, namespace: str) -> Iterator[Fresh]:
+    cloud = Caller(control_plane.server, context=control_plane.tls())
+    with FaultProxy(control_plane.port) as link:
+        upstream = f"--kubeconfig={control_plane.admin_kubeconfig(server=link.url)}"
+        with RelayProcess([upstream, f"--probe-interval={PROBE_INTERVAL}"]) as relay:
+            it = Fresh(relay, link, cloud, namespace)
+            for resource in ("configmaps", "secrets"):
+                cloud.post(it.path(resource), named("a")).expect(201)
+            relay.wait_link(up=True)
+            yield it
 
 
 def named(name: str) -> dict[str, Any]:

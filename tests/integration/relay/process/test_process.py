@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import socket
 import ssl
@@ -15,8 +14,6 @@ from pathlib import Path
 
 import pytest
 
-import edge_sidecars
-import relay_sidecar
 from relay_sidecar.config.config import parser
 from tools.harness.controlplane.access.certificates import Authority
 from tools.harness.controlplane.cluster import ControlPlane
@@ -28,7 +25,6 @@ from tools.harness.pods.observers.collector import Collector
 from tools.harness.pods.observers.observer import wait_for
 from tools.harness.pods.relay import RelayProcess
 from tools.harness.pods.wire.caller import Caller
-from tools.harness.pods.wire.raw_client import RawClient
 from tools.harness.pods.wire.raw_server import RawServer, hold
 from tools.harness.relay_objects import Contents
 
@@ -53,42 +49,6 @@ def refused(*arguments: str) -> str:
     assert done.stderr.startswith("relay-sidecar: ")
     assert done.stderr.count("\n") == 1, done.stderr
     return done.stderr
-
-
-def test_the_local_api_server_refuses_too_long_a_body_as_kube_apiserver_does() -> None:
-    # Bytes: MaxRequestBodyBytes of kube-apiserver.
-    limit = 3 * 1024 * 1024
-    body = {"metadata": {"name": "long"}, "data": {"k": "x" * limit}}
-    with RelayProcess(["--origin=local"]) as relay:
-        reply = Caller(relay.url).post("/api/v1/namespaces/default/configmaps", body)
-    status = reply.expect(413)
-    assert status["reason"] == "RequestEntityTooLarge"
-    assert status["message"] == f"Request entity is too large: limit is {limit}"
-
-
-@pytest.mark.parametrize(
-    ("left_out", "status"), [("local_apiserver", 2), ("local_apiserver/storage.py", 1)]
-)
-def test_without_the_local_api_server_its_flag_is_refused_in_one_line(
-    tmp_path: Path, left_out: str, status: int
-) -> None:
-    """As in the default image. What is missing by mistake crashes, as ever."""
-    for package in (edge_sidecars, relay_sidecar):
-        [source] = package.__path__
-        shutil.copytree(source, tmp_path / Path(source).name)
-    missing = tmp_path / "edge_sidecars" / left_out
-    if missing.is_dir():
-        shutil.rmtree(missing)
-    else:
-        missing.unlink()
-    done = run(
-        "--origin=local", "--data-dir=memory", environ={"PYTHONPATH": str(tmp_path)}, cwd=tmp_path
-    )
-    assert done.returncode == status, done.stderr
-    if status == 2:
-        assert done.stderr.count("\n") == 1, done.stderr
-        assert "edge_sidecars.local_apiserver is missing" in done.stderr
-        assert "the image relay-sidecar-local" in done.stderr
 
 
 def test_without_the_extra_sealing_its_flag_is_refused_in_one_line(tmp_path: Path) -> None:
@@ -452,33 +412,6 @@ def test_without_the_packages_for_a_collector_that_is_told_and_all_else_works(
     """As in an image, in a pod whose variable is meant for another container."""
     (tmp_path / "opentelemetry.py").write_text("raise ImportError('hidden')\n")
     environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "PYTHONPATH": str(tmp_path)}
-    with RelayProcess(["--origin=local"], environ=environ) as relay:
+    with RelayProcess(["--server=http://127.0.0.1:9"], environ=environ) as relay:
         assert "OTEL_EXPORTER_OTLP_ENDPOINT is not served" in relay.log_text()
         assert relay.terminate() == 0
-
-
-# ── the origin over HTTP ──
-
-
-def test_the_origin_asks_for_a_body_and_watches_one_object_by_its_path() -> None:
-    path = "/api/v1/namespaces/default/configmaps"
-    with RelayProcess(["--origin=local"]) as relay:
-        for name in ("a", "b"):
-            body = json.dumps({"metadata": {"name": name}}).encode()
-            with RawClient(relay.port) as client:
-                head = (
-                    f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-                )
-                head += f"Content-Length: {len(body)}\r\nExpect: 100-continue\r\n\r\n"
-                client.send(head.encode())
-                assert client.head()[0] == HTTPStatus.CONTINUE
-                client.send(body)
-                assert client.head()[0] == HTTPStatus.CREATED
-        caller = Caller(relay.url)
-        one = "/api/v1/watch/namespaces/default/configmaps/b?timeoutSeconds=1"
-        told = caller.get(one)
-        assert told.status == HTTPStatus.OK
-        [event] = told.body.splitlines()
-        assert json.loads(event)["object"]["metadata"]["name"] == "b"
-        other = caller.get(f"{one}&fieldSelector=metadata.name%3Da")
-        assert other.status == HTTPStatus.BAD_REQUEST

@@ -18,10 +18,9 @@ from tests.integration.relay.place import PATIENT, Kind, Place
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fixtures import require_program
 from tools.harness.pods.observers.observer import wait_for
-from tools.harness.pods.relay import RelayProcess
 from tools.harness.pods.wire.caller import Caller, Parameters, Reply, Watching
 from tools.harness.pods.wire.websocket_watch import WebSocketWatching
-from tools.harness.relay_objects import Contents, Widgets, collection
+from tools.harness.relay_objects import Contents, Widgets
 
 UID, NAMESPACE = "object.metadata.uid", "object.metadata.namespace"
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
@@ -557,26 +556,3 @@ def test_r9_a_deletecollection_is_upstreams(caller: Caller, world: World) -> Non
     deleted = caller.ask(path, {"shardSelector": HALVES[0]}, method="DELETE")
     assert deleted.status == HTTPStatus.OK
     assert shown(caller.get(path)) == (left if world.is_gated else set())
-
-
-def test_r3_the_local_api_server_selects_by_shard_and_deletes_what_is_selected() -> None:
-    with RelayProcess(["--origin=local"], name="origin") as process:
-        caller, path = Caller(process.url), collection("configmaps", "default")
-        uids = {}
-        for number in range(16):
-            body = {"metadata": {"name": f"c{number:02}"}}
-            uids[f"c{number:02}"] = caller.post(path, body).expect(201)["metadata"]["uid"]
-        lower, upper = (
-            {name for name, uid in uids.items() if (fnv1a(uid) >> 63) == half} for half in (0, 1)
-        )
-        for accept in ("application/json", METADATA):
-            listed = caller.get(path, {"shardSelector": HALVES[0]}, accept=accept)
-            assert shown(listed) == lower
-            assert listed.json()["metadata"]["shardInfo"] == {"selector": normalised(HALVES[0])}
-        with caller.watch(path, {"shardSelector": HALVES[0], "timeoutSeconds": 60}) as watching:
-            deleted = caller.ask(path, {"shardSelector": HALVES[0]}, method="DELETE")
-            assert shown(deleted) == lower
-            watching.wait_for(lambda it: len(it.events("DELETED")) == len(lower), what="the end")
-            assert {it.name for it in watching.events()} == lower
-        assert shown(caller.get(path)) == upper
-        assert caller.get(path, {"shardSelector": "x"}).status == HTTPStatus.BAD_REQUEST

@@ -7,16 +7,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.integration.relay.local_apiserver.test_lifecycle import (
-    DEFINITIONS,
-    GADGETS,
-    STRING,
-    definition,
-    gadget,
-    version,
-)
 from tests.integration.relay.place import Kind, Place
 from tools.harness.controlplane.cluster import ControlPlane
+from tools.harness.controlplane.local_apiserver import LocalApiServerProcess
 from tools.harness.pods.observers.observer import wait_for
 from tools.harness.pods.relay import RelayProcess
 from tools.harness.pods.wire.caller import Caller, Watching
@@ -32,33 +25,23 @@ SIZE = 400_000
 
 
 @pytest.fixture
-def origin() -> Iterator[RelayProcess]:
-    flags = ["--origin=local", "--max-watchers=2", f"--watch-buffer={2 * UNREAD * SIZE}"]
-    with RelayProcess(flags, name="origin") as process:
+def relay() -> Iterator[RelayProcess]:
+    flags = ["--max-watchers=2", f"--watch-buffer={2 * UNREAD * SIZE}"]
+    with (
+        LocalApiServerProcess() as cloud,
+        RelayProcess([f"--server={cloud.server}", *flags]) as process,
+    ):
+        process.wait_link(up=True)
         yield process
 
 
-def test_r1_a_watch_from_the_future_ends_with_the_stream(origin: RelayProcess) -> None:
-    """Its version cannot come any more; nor could it learn of anything else."""
-    caller = Caller(origin.url)
-    caller.post(DEFINITIONS, definition()).expect(201)
-    wait_for(lambda: caller.get(GADGETS).status == 200, timeout=10, what="the resource")
-    caller.post(GADGETS, gadget("one")).expect(201)
-    with caller.watch(GADGETS, {"resourceVersion": FUTURE, "timeoutSeconds": 120}) as watching:
-        changed = definition(version(color=STRING))
-        path = f"{DEFINITIONS}/gadgets.example.com"
-        caller.patch(path, {"spec": changed["spec"]}).expect()
-        watching.wait_for(lambda it: bool(it.events("ERROR")), what="the end")
-        assert watching.events("ERROR")[0].object["code"] == 410
-
-
-def test_a_watch_that_waits_for_its_version_is_counted_until_it_ends(origin: RelayProcess) -> None:
+def test_a_watch_that_waits_for_its_version_is_counted_until_it_ends(relay: RelayProcess) -> None:
     def is_counted(watchers: int) -> bool:
-        status = origin.status()
+        status = relay.status()
         by_stream = sum(it["watchers"] for it in status["streams"])
         return bool(status["watchers"] == by_stream == watchers)
 
-    caller = Caller(origin.url)
+    caller = Caller(relay.url)
     first = int(caller.get(CONFIG_MAPS).version)
     with caller.watch(CONFIG_MAPS, {"resourceVersion": first + 2, "timeoutSeconds": 120}) as late:
         wait_for(lambda: is_counted(1), timeout=10, what="the watch")
@@ -75,17 +58,17 @@ def test_a_watch_that_waits_for_its_version_is_counted_until_it_ends(origin: Rel
 
 
 def test_r8_a_reader_that_never_reads_has_its_place_until_the_time_is_over(
-    origin: RelayProcess,
+    relay: RelayProcess,
 ) -> None:
-    caller = Caller(origin.url)
+    caller = Caller(relay.url)
     query = "watch=true&timeoutSeconds=3&resourceVersion=0"
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        connection.connect(("127.0.0.1", origin.port))
+        connection.connect(("127.0.0.1", relay.port))
         connection.sendall(
             f"GET {CONFIG_MAPS}?{query} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
         )
-        wait_for(lambda: origin.status()["watchers"] == 1, timeout=10, what="the watch")
+        wait_for(lambda: relay.status()["watchers"] == 1, timeout=10, what="the watch")
         for number in range(UNREAD):
             named = {"name": f"cm-{number}"}
             body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": named}
@@ -115,8 +98,8 @@ def test_r8_no_more_watchers_than_may_be_find_a_place_while_the_first_list_is_un
         assert sorted(told) == [200] * 2 + [429] * 10
 
 
-def test_r1_a_resource_has_no_head(origin: RelayProcess) -> None:
+def test_r1_a_resource_has_no_head(relay: RelayProcess) -> None:
     """The answer would go on behind its head, where the next one is expected."""
-    caller = Caller(origin.url)
+    caller = Caller(relay.url)
     for target in (CONFIG_MAPS, f"{CONFIG_MAPS}?watch=true"):
         assert caller.ask(target, method="HEAD").status == 405

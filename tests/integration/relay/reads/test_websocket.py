@@ -17,8 +17,7 @@ from tests.integration.relay.place import PATIENT, Kind, Place
 from tests.integration.relay.reads.test_slow_reader import COUNT, SIZE, drain, wait_watchers
 from tests.integration.relay.upstream import of_relays, verbs
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.pods.relay import RelayProcess
-from tools.harness.pods.wire.caller import Caller, Parameters, Watching
+from tools.harness.pods.wire.caller import Parameters, Watching
 from tools.harness.pods.wire.websocket_watch import WebSocketWatching
 from tools.harness.relay_objects import Contents
 
@@ -558,15 +557,3 @@ def test_r1_a_relay_that_ends_is_not_held_up_by_websockets(
             watching.wait_initial_end()
             assert place.relay.terminate() == 0
             watching.wait_ended()
-
-
-def test_r1_a_local_api_server_is_watched_over_a_websocket() -> None:
-    path = "/api/v1/namespaces/default/configmaps"
-    with RelayProcess(["--origin=local"], name="origin") as origin:
-        caller = Caller(origin.url)
-        with WebSocketWatching(caller, path, LISTED) as watching:
-            watching.wait_initial_end()
-            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "made"}}
-            caller.post(path, body).expect(HTTPStatus.CREATED)
-            caller.delete(f"{path}/made").expect()
-            watching.wait_told(("ADDED", "made"), ("DELETED", "made"))

@@ -148,7 +148,7 @@ def test_the_demo_shows_every_takeover_and_outage_and_ends_with_0(
         require_program(name)
     assert run("--lease-duration", "4s", *flags).wait(RUN_TIMEOUT) == 0, _output(tmp_path)
     headline, _, summary = _output(tmp_path).partition("What happened")
-    assert (programs or ("--origin local",))[0] in headline
+    assert (programs or ("the local API server",))[0] in headline
     for step in (
         "three pods start",
         "kill the leader's main",

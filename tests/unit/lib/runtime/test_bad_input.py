@@ -333,7 +333,6 @@ BY_HAND: list[tuple[str, list[str], tuple[str, ...]]] = [
     ("elector", ["--leader-label=a=b"], ("--leader-label", "set POD_NAME")),
     ("elector", ["--lease-duration=5s", "--renew-interval=4s"], ("4s", "raise --lease-duration")),
     ("elector", ["--lease-duration=1.5s"], ("1.5s", "use 3s")),
-    ("relay", ["--origin=local"], ("--server", "drop one")),
     ("relay", ["--access-ttl=1m"], ("--access-ttl 1m", "needs --access caller")),
     ("relay", [*CALLER, "--allowed-host=h"], ("--allowed-host h", "drop one")),
     ("relay", ["--listen=0.0.0.0:80"], ("0.0.0.0:80", "use --access caller")),

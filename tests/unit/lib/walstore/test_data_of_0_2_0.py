@@ -19,7 +19,6 @@ from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
-from edge_sidecars.local_apiserver import storage
 from edge_sidecars.sedna_api.core.api_object import ObjectKey
 from lc.store import Store, open_store
 from relay_sidecar.access import authorization_store
@@ -38,7 +37,6 @@ ENDS = ["closed", "killed"]
 FILES = {
     "journal": "journal.sqlite3",
     "lc": "lc.sqlite3",
-    "local_apiserver": "origin.sqlite",
 }
 PODS = ListScope(ResourceName("", "v1", "pods"), "shop")
 DEPLOYMENTS = ListScope(
@@ -204,38 +202,11 @@ def test_the_numbers_of_reports_go_on(tmp_path: Path) -> None:
     assert asyncio.run(enqueue()) == 3
 
 
-# ── the local API server ──
-
-
-def _stored(directory: Path) -> storage.StoredObjects:
-    async def opened() -> storage.StoredObjects:
-        place = storage.SqliteStorage(directory, boot="boot-3", settled=lambda rows: None)
-        try:
-            return await place.load()
-        finally:
-            await place.close()
-
-    return asyncio.run(opened())
-
-
-def test_the_local_api_server_has_its_objects(tmp_path: Path, end: str) -> None:
-    saved = _stored(_copied("local_apiserver", end, tmp_path))
-    rows = [
-        storage.ObjectRow("", "configmaps", ("default", "a"), 3, 3.5, b"second"),
-        storage.ObjectRow("apps", "deployments", ("default", "b"), 2, 2.5, b"other"),
-    ]
-    if end == "killed":
-        rows.append(storage.ObjectRow("", "configmaps", ("default", "c"), 6, 6.5, b"in the WAL"))
-    assert (saved.version, saved.boot) == ((6, "boot-2") if end == "killed" else (5, "boot-1"))
-    assert sorted(saved.rows) == sorted(rows)
-
-
 # ── what today's code writes ──
 
 OPEN: dict[str, Callable[[Path], object]] = {
     "journal": load,
     "lc": lambda directory: _looked_at(directory, lambda store: None),
-    "local_apiserver": _stored,
 }
 HEADER = ("application_id", "user_version", "auto_vacuum", "page_size", "journal_mode", "encoding")
 

@@ -171,8 +171,6 @@ def test_a_flag_beats_its_env_twin_and_both_beat_the_default() -> None:
         ("SERVER", "https://h:1", "server", "https://h:1"),
         ("KUBECONFIG", "/k", "kubeconfig", Path("/k")),
         ("SERVICE_ACCOUNT_DIR", "/sa", "service_account_dir", Path("/sa")),
-        ("ORIGIN", "local", "is_local", True),
-        ("ORIGIN", "upstream", "is_local", False),
         ("REQUEST_TIMEOUT", "7s", "request_timeout", 7.0),
         ("READ_TIMEOUT", "7s", "read_timeout", 7.0),
         ("PROBE_INTERVAL", "7s", "probe_interval", 7.0),
@@ -232,7 +230,7 @@ def test_what_may_be_repeated_is_one_text_in_the_environment() -> None:
 
 def test_every_flag_is_read() -> None:
     """Each is in a field of `Config` of its name, or says how another field is to be read."""
-    renamed = {"origin": "is_local", "reads": "reads_upstream", "access": "asks_callers"}
+    renamed = {"reads": "reads_upstream", "access": "asks_callers"}
     renamed |= {"allowed_host": "allowed_hosts", "pool_resource": "pool_resources"}
     flags = set(vars(parser().parse_args([])))
     assert {renamed.get(name, name) for name in flags} <= {field.name for field in fields(Config)}
@@ -272,7 +270,6 @@ def test_the_server_is_the_pods_unless_named() -> None:
     assert loaded(environ=ports).server == "https://[fd00::1]:6443"
     assert loaded("--server", "http://127.0.0.1:8001").server == "http://127.0.0.1:8001"
     assert loaded("--kubeconfig", "/k").server is None
-    assert loaded("--origin", "local", environ={"KUBERNETES_SERVICE_HOST": ""}).server is None
 
 
 def test_the_namespace_is_the_pods_or_the_service_accounts(tmp_path: Path) -> None:
@@ -332,7 +329,6 @@ def test_preloads_are_spelt_like_kubectls_resources_with_the_api_servers_query(
         (["--listen", "unix:/x"], "--listen unix:/x", "host:port"),
         (["--status-listen", "unix:/x"], "--status-listen unix:/x", "host:port"),
         (["--server", "10.0.0.1"], "--server '10.0.0.1'", "write https://10.0.0.1"),
-        (["--origin", "cloud"], "--origin 'cloud'", "upstream, local"),
         (["--reads", "both"], "--reads 'both'", "upstream, cache"),
         (["--access", "all"], "--access 'all'", "own, caller"),
         (["--log-format", "xml"], "--log-format 'xml'", "text, json"),
@@ -385,12 +381,6 @@ def test_preloads_are_spelt_like_kubectls_resources_with_the_api_servers_query(
         (["--pod-listen=127.0.0.1:1"], "--pod-listen 127.0.0.1:1", "needs --access caller"),
         (["--access=caller", "--pod-listen=10.0.0.1:1"], "10.0.0.1:1", "--tls-cert-file"),
         (["--access=caller", "--pod-listen=127.0.0.1:10550"], "127.0.0.1:10550", "another"),
-        (["--origin=local", "--access=caller"], "--access caller", "use --access own"),
-        (["--origin=local", "--server=https://h"], "--server https://h", "drop one"),
-        (["--origin=local", "--kubeconfig=/k"], "--kubeconfig /k", "drop one"),
-        (["--origin=local", "--preload=pods"], "--preload pods", "drop one"),
-        (["--origin=local", "--reads=cache"], "--reads cache", "drop one"),
-        (["--origin=local", "--listen=:1"], "--listen :1", "listen on 127.0.0.1"),
     ],
 )
 def test_bad_input_is_one_line_that_names_the_value_and_the_remedy(
@@ -405,7 +395,6 @@ def test_bad_input_is_one_line_that_names_the_value_and_the_remedy(
     ("environ", "value", "remedy"),
     [
         ({"KUBERNETES_SERVICE_HOST": ""}, "no API server", "--kubeconfig"),
-        ({"RELAY_ORIGIN": "local", "RELAY_SERVER": "https://h"}, "--server https://h", "drop one"),
         ({"RELAY_LISTEN": "0.0.0.0:1"}, "--listen 0.0.0.0:1", "--access caller"),
         ({"POD_NAMESPACE": "../x"}, "'../x'", "POD_NAMESPACE"),
     ],
@@ -472,7 +461,6 @@ def test_services_and_endpoint_slices_come_from_the_pool_unless_told_otherwise()
         (["--pool=https://127.0.0.1:1", POOL[1]], "asked over http on loopback, like"),
         (["--pool=http://10.0.0.1:1", POOL[1]], "asked over http on loopback, like"),
         ([*POOL, "--server=http://127.0.0.1:1"], "a neighbour would see what is sent"),
-        ([*POOL, "--origin=local"], "there is no upstream"),
         (["--endpoint-view=127.0.0.1:1"], "--endpoint-view 127.0.0.1:1 needs --pool"),
         ([*POOL, "--endpoint-view=10.0.0.1:1"], "'10.0.0.1:1': only processes of this node"),
         (

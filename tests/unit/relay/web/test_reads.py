@@ -53,7 +53,6 @@ LIMITS = Limits(
     open_timeout=1.0,
 )
 SETTINGS = ReadSettings(
-    is_origin=False,
     reads_cache=False,
     read_timeout=1.0,
     request_timeout=1.0,

@@ -7,11 +7,9 @@ import pytest
 
 from tests.unit.repository.checkout import document
 from tools.images.__main__ import lock
-from tools.images.assemble import COMPONENTS, LIBRARY, VARIANTS
+from tools.images.assemble import COMPONENTS, LIBRARY
 
 PACKAGES = [LIBRARY, *(it.package for it in COMPONENTS.values())]
-# What the default image lacks, and the variant that has it.
-LEFT_OUT = {"relay": VARIANTS["relay-local"].library}
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +27,7 @@ def imports() -> dict[str, set[str]]:
 def test_an_image_has_what_its_component_imports(
     imports: dict[str, set[str]], component: str
 ) -> None:
-    named = {*COMPONENTS[component].library, *LEFT_OUT.get(component, ())}
+    named = {*COMPONENTS[component].library}
     # The library's own modules import one another for the components that use them.
     assert named == imports[component]
 

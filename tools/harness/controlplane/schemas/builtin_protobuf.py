@@ -1,4 +1,4 @@
-"""Makes the file of field numbers by which the origin reads built-in objects in protobuf.
+"""Makes the file of field numbers by which the local API server reads built-in objects in protobuf.
 
 Reads Kubernetes' own Go types (Apache License 2.0) as the tests' programs are built from them: the
 number of each field stands in its tag, and whether it is a pointer in its type. Run it with
@@ -34,7 +34,7 @@ Fields = dict[str, Any]
 
 
 def protobuf_fields() -> dict[str, Fields]:
-    """Of all built-in types that the origin ships and that are structs in Go, by OpenAPI name."""
+    """Of the local API server's built-in types that are structs in Go, by OpenAPI name."""
     found = {}
     for name in json.loads(SCHEMAS.read_text(encoding="utf-8")):
         package, _, kind = name.rpartition(".")

@@ -1,7 +1,7 @@
-"""Makes the file of built-in types that `relay-sidecar --origin local` serves from.
+"""Makes the file of built-in types that `tools.local_apiserver` serves from.
 
 Asks a real kube-apiserver for its OpenAPI documents (Kubernetes, Apache License 2.0), keeps the
-types that the origin offers and what they refer to, and leaves the descriptions out. Run it with
+types that it offers and what they refer to, and leaves the descriptions out. Run it with
 `python -m tools.harness.controlplane.schemas.builtin_schemas` after a new version of kube-apiserver
 was taken in.
 """
@@ -16,10 +16,7 @@ from typing import Any
 from tools.harness.controlplane.clients.admin import AdminClient
 from tools.harness.controlplane.cluster import ControlPlane
 
-FILE = (
-    Path(__file__).parents[4]
-    / "lib/edge_sidecars/local_apiserver/core/builtin/builtin_schemas.json"
-)
+FILE = Path(__file__).parents[4] / "tools/local_apiserver/core/builtin/builtin_schemas.json"
 DOCUMENTS = (
     "api/v1",
     "apis/apps/v1",
@@ -64,7 +61,7 @@ _BY_HAND: dict[str, dict[str, Any]] = {
     f"{_MACHINERY}api.resource.Quantity": {"format": "quantity"},
     f"{_MACHINERY}util.intstr.IntOrString": {"x-kubernetes-int-or-string": True},
     f"{_EXTENSIONS}JSON": _ANYTHING,
-    # Contains itself; the origin reads it by other means.
+    # Contains itself; the API server reads it by other means.
     f"{_EXTENSIONS}JSONSchemaProps": {"type": "object", **_ANYTHING},
 }
 _REFERENCE = "#/components/schemas/"

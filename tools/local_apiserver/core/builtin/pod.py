@@ -1,0 +1,217 @@
+"""Pods, and the pod templates of workloads.
+
+Sources: Kubernetes pkg/apis/core/v1/defaults.go, pkg/apis/core/validation/validation.go,
+pkg/registry/core/pod/strategy.go. Of the defaults and faults those are here that clients meet in
+practice; what only a kubelet or scheduler would judge is let through. No admission plugin runs:
+there are no service account volumes, priorities or tolerations that nobody wrote.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from tools.local_apiserver.core import names
+from tools.local_apiserver.core.api_resource import Strategy
+from tools.local_apiserver.core.schema import field_errors
+from tools.local_apiserver.core.schema.field_errors import FieldError
+from tools.local_apiserver.core.unstructured import (
+    Object,
+    copied,
+    copied_object,
+    is_equal,
+    mapping,
+    number,
+    objects,
+    text,
+)
+
+_CONTAINERS = ("containers", "initContainers")
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_PROBE_DEFAULTS = {
+    "timeoutSeconds": 1,
+    "periodSeconds": 10,
+    "successThreshold": 1,
+    "failureThreshold": 3,
+}
+# core/v1: SecretVolumeSourceDefaultMode, and so on: 0644
+_FILE_MODE = 0o644
+_RESTART_POLICIES = ("Always", "OnFailure", "Never")
+_PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+_FIXED = (
+    "pod updates may not change fields other than `spec.containers[*].image`,"
+    "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only "
+    "additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set "
+    "to 1 if it was previously negative)"
+)
+
+
+def default_spec(spec: Object) -> None:
+    """Of a pod or of a template, in place."""
+    spec.setdefault("restartPolicy", "Always")
+    spec.setdefault("terminationGracePeriodSeconds", 30)
+    spec.setdefault("dnsPolicy", "ClusterFirst")
+    spec.setdefault("securityContext", {})
+    spec.setdefault("schedulerName", "default-scheduler")
+    if account := text(spec, "serviceAccountName") or text(spec, "serviceAccount"):
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
+    for field in _CONTAINERS:
+        for container in objects(spec, field):
+            _default_container(container)
+    for volume in objects(spec, "volumes"):
+        _default_volume(volume)
+
+
+def _default_container(container: Object) -> None:
+    container.setdefault("terminationMessagePath", "/dev/termination-log")
+    container.setdefault("terminationMessagePolicy", "File")
+    if image := text(container, "image"):
+        tag = image.rpartition("/")[2].partition(":")[2]
+        is_fixed = "@" in image or tag not in ("", "latest")
+        container.setdefault("imagePullPolicy", "IfNotPresent" if is_fixed else "Always")
+    _default_requests(mapping(container, "resources"))
+    for name in _PROBES:
+        if isinstance(probe := container.get(name), dict):
+            for field, value in _PROBE_DEFAULTS.items():
+                probe.setdefault(field, value)
+            if isinstance(action := probe.get("httpGet"), dict):
+                action.setdefault("path", "/")
+                action.setdefault("scheme", "HTTP")
+    for variable in objects(container, "env"):
+        if isinstance(reference := mapping(variable, "valueFrom").get("fieldRef"), dict):
+            reference.setdefault("apiVersion", "v1")
+
+
+def _default_requests(resources: Object) -> None:
+    """Who names only limits requests them."""
+    limits = mapping(resources, "limits")
+    if limits:
+        requests = {**limits, **mapping(resources, "requests")}
+        resources["requests"] = dict(sorted(requests.items()))
+
+
+def _default_volume(volume: Object) -> None:
+    if not volume.keys() - {"name"}:
+        volume["emptyDir"] = {}
+    for source in ("configMap", "secret", "projected", "downwardAPI"):
+        if isinstance(found := volume.get(source), dict):
+            found.setdefault("defaultMode", _FILE_MODE)
+    if isinstance(found := volume.get("hostPath"), dict):
+        found.setdefault("type", "")
+
+
+def spec_faults(spec: Object, path: str) -> Iterable[FieldError]:
+    """Of a pod or of a template."""
+    if not list(objects(spec, "containers")):
+        yield field_errors.required(f"{path}.containers")
+    seen: set[str] = set()
+    for field in _CONTAINERS:
+        for index, container in enumerate(objects(spec, field)):
+            yield from _container_faults(container, f"{path}.{field}[{index}]", seen)
+    policy = text(spec, "restartPolicy")
+    if policy not in _RESTART_POLICIES:
+        yield field_errors.not_supported(f"{path}.restartPolicy", policy, _RESTART_POLICIES)
+    volumes: set[str] = set()
+    for index, volume in enumerate(objects(spec, "volumes")):
+        yield from name_faults(volume, f"{path}.volumes[{index}]", volumes)
+
+
+def _container_faults(container: Object, path: str, seen: set[str]) -> Iterable[FieldError]:
+    yield from name_faults(container, path, seen)
+    if not text(container, "image").strip():
+        yield field_errors.required(f"{path}.image")
+    policy = text(container, "imagePullPolicy")
+    if policy and policy not in _PULL_POLICIES:
+        yield field_errors.not_supported(f"{path}.imagePullPolicy", policy, _PULL_POLICIES)
+    for index, port in enumerate(objects(container, "ports")):
+        value = number(port, "containerPort") or 0
+        if not 0 < value < 65536:
+            said = "must be between 1 and 65535, inclusive"
+            yield field_errors.invalid(f"{path}.ports[{index}].containerPort", value, said)
+    for index, variable in enumerate(objects(container, "env")):
+        if not text(variable, "name"):
+            yield field_errors.required(f"{path}.env[{index}].name")
+
+
+def name_faults(
+    named: Object, path: str, seen: set[str], *, is_required: bool = True
+) -> Iterable[FieldError]:
+    """Of a container, a volume or a port: a DNS label that no other one in the list has."""
+    name = text(named, "name")
+    if not name:
+        if is_required:
+            yield field_errors.required(f"{path}.name")
+    elif said := names.dns_label(name):
+        yield field_errors.invalid(f"{path}.name", name, said)
+    elif name in seen:
+        yield field_errors.duplicate(f"{path}.name", name)
+    seen.add(name)
+
+
+def _default(obj: Object) -> None:
+    spec = mapping(obj, "spec")
+    default_spec(spec)
+    spec.setdefault("enableServiceLinks", True)
+
+
+def _prepare_create(obj: Object) -> None:
+    obj["status"] = {"phase": "Pending", "qosClass": _qos_class(mapping(obj, "spec"))}
+
+
+def _qos_class(spec: Object) -> str:
+    """pkg/apis/core/v1/helper/qos: of cpu and memory only."""
+    is_guaranteed, is_best_effort = True, True
+    for field in _CONTAINERS:
+        for container in objects(spec, field):
+            limits = mapping(container, "resources", "limits")
+            requests = mapping(container, "resources", "requests")
+            for name in ("cpu", "memory"):
+                is_best_effort &= name not in limits and name not in requests
+                is_guaranteed &= name in limits and limits.get(name) == requests.get(name)
+    if is_best_effort:
+        return "BestEffort"
+    return "Guaranteed" if is_guaranteed else "Burstable"
+
+
+def _check(obj: Object) -> Sequence[FieldError]:
+    return list(spec_faults(mapping(obj, "spec"), "spec"))
+
+
+def _check_update(obj: Object, current: Object) -> Sequence[FieldError]:
+    if is_equal(_fixed_part(mapping(obj, "spec")), _fixed_part(mapping(current, "spec"))):
+        return ()
+    return [field_errors.forbidden("spec", _FIXED)]
+
+
+def _fixed_part(spec: Object) -> Object:
+    """Without what may change; tolerations are taken as they come."""
+    found = copied_object(spec)
+    for field in ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds"):
+        found.pop(field, None)
+    for field in _CONTAINERS:
+        for container in objects(found, field):
+            container.pop("image", None)
+    return found
+
+
+def _prepare_status(obj: Object, current: Object) -> None:
+    """podIP and podIPs tell the same (pkg/apis/core/v1/conversion.go)."""
+    status = mapping(obj, "status")
+    addresses = [text(one, "ip") for one in objects(status, "podIPs")]
+    if address := text(status, "podIP"):
+        if not addresses or addresses[0] != address:
+            status["podIPs"] = [{"ip": address}]
+    elif addresses:
+        status["podIP"] = addresses[0]
+    for field in ("phase", "qosClass"):
+        if not text(status, field):
+            status[field] = copied(mapping(current, "status").get(field))
+
+
+POD = Strategy(
+    counts_generation=True,
+    is_deleted_gracefully=True,
+    returns_deleted=True,
+    default=_default,
+    prepare_create=_prepare_create,
+    prepare_status=_prepare_status,
+    check=_check,
+    check_update=_check_update,
+)
