@@ -1,4 +1,4 @@
-.PHONY: help .venv demo test test-long test-deps test-container test-kubernetes test-strangers test-node soak-links soak-limits images release release-node check bench bench-relay bench-gm bench-node bench-shards bench-pool nemesis nemesis-gm nemesis-pool nemesis-shards nemesis-vip explore mutants lock clean
+.PHONY: help .venv demo test test-long test-deps test-container test-kubernetes test-strangers test-node soak-links soak-limits images release release-node docs check bench bench-relay bench-gm bench-node bench-shards bench-pool nemesis nemesis-gm nemesis-pool nemesis-shards nemesis-vip explore mutants lock clean
 # Another interpreter than python3: make PYTHON=python3.12 demo
 PYTHON ?= python3
 export PYTHON
@@ -29,6 +29,10 @@ images: ## the image of each component, and its size; ARGS=--help
 release: ## every overlay as YAML and as a Helm chart in dist/; ARGS="--registry registry.example.com/edge"
 	@tools/scripts/bootstrap release
 	@.venv/bin/python -m tools.release $(ARGS)
+
+docs: ## the documentation as a site in build/site; a link that leads nowhere fails
+	@tools/scripts/bootstrap docs
+	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict $(ARGS)
 
 release-node: ## the relay with all it needs for nodes without a package index; ARGS="--python 3.13 --machine aarch64"
 	@tools/scripts/bootstrap release
