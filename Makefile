@@ -16,7 +16,7 @@ demo: ## three pods, an edge node, and what happens to them; MODE=…: GMs and L
 test: .venv ## before a push: what a change can break, against real servers; ARGS go to pytest
 	@tools/scripts/test short $(ARGS)
 
-test-long: .venv ## the rest: containers, demos, nodes, random faults, floods, an older Kubernetes
+test-long: .venv ## the rest: containers, demos, nodes, random faults, floods, mutants, an older Kubernetes
 	@tools/scripts/test long $(ARGS)
 
 test-deps: ## installs the programs that some of these tests need (Debian; as root or by sudo)

@@ -33,12 +33,14 @@ def checkout(tmp_path: Path) -> Path:
     for name in (".ci/run", "tools/scripts/test"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
-    for name in ("tools/scripts/bootstrap", "tools/scripts/lint", "tools/scripts/test-deps"):
-        _stand_in(tmp_path / name, status=f"${{{Path(name).name.replace('-', '_')}:-0}}")
+    for name in ("bootstrap", "lint", "test-deps", "test-kubernetes"):
+        status = f"${{{name.replace('-', '_')}:-0}}"
+        _stand_in(tmp_path / "tools" / "scripts" / name, status=status)
     _stand_in(tmp_path / "programs" / "make", status="$(eval echo \\${$(echo $1 | tr - _):-0})")
     _stand_in(
         tmp_path / ".venv" / "bin" / "python",
-        status="$(case $* in *pytest*) echo ${pytest:-0};; *) echo 0;; esac)",
+        status="$(case $* in *pytest*) echo ${pytest:-0};; *mutants) echo ${mutants:-0};;"
+        " *) echo 0;; esac)",
     )
     return tmp_path
 
@@ -116,14 +118,24 @@ def test_each_test_that_is_not_manual_is_in_exactly_one_stage(checkout: Path) ->
 
 
 @pytest.mark.parametrize("stage", ["short", "long"])
-@pytest.mark.parametrize("failing", ["lint", "pytest"])
+@pytest.mark.parametrize("failing", ["lint", "mutants", "test_kubernetes", "pytest"])
 def test_a_stage_ends_in_pytests_summary_and_fails_as_it_should(
     checkout: Path, stage: str, failing: str
 ) -> None:
     status, calls = run(checkout, "tools/scripts/test", stage, **{failing: "1"})
     assert " -m pytest " in calls[-1]
-    # Format, lint, layers and types are looked at once.
-    assert status == (0 if (stage, failing) == ("long", "lint") else 1)
+    played = {"short": {"lint", "pytest"}, "long": {"mutants", "test_kubernetes", "pytest"}}
+    assert status == (1 if failing in played[stage] else 0)
+
+
+def test_the_long_stage_has_an_older_kubernetes_but_not_for_a_choice_of_tests(
+    checkout: Path,
+) -> None:
+    _, calls = run(checkout, "tools/scripts/test", "long", "--reruns=2")
+    assert "test-kubernetes --few v1.34.4 --reruns=2" in calls
+    for choice in (["tests/container"], ["-k", "vip"]):
+        _, calls = run(checkout, "tools/scripts/test", "long", *choice)
+        assert not [call for call in calls if "test-kubernetes" in call or "mutants" in call]
 
 
 def test_files_that_are_named_are_played_whatever_their_stage(checkout: Path) -> None:
