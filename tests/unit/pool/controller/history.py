@@ -7,7 +7,7 @@ returns what the observer of `world` has to say.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pool_sidecar.core.controller.pool_controller import PoolController
+from pool_sidecar.core.controller.pool_controller import LONGEST_REST, PoolController
 from pool_sidecar.core.controller.taints import MaxDead, TaintPolicy
 from pool_sidecar.core.pool_member import PeerVerdict, Verdict
 from tests.unit.pool.controller.world import World, pool_of
@@ -104,7 +104,8 @@ def _at_rest(world: World) -> list[str]:
     """When all works again for a while, the API says the same everywhere, whoever looks."""
     world.fate = "ok"
     world.mend_watch()
-    world.run(60)
+    # A write that failed often rests for a minute, and the next ones follow it.
+    world.run(LONGEST_REST + 10)
     found = list(world.violations)
     for node in world.nodes.values():
         member = world.members.get(node.name)
