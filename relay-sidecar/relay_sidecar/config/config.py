@@ -205,10 +205,6 @@ class Config:
         true="upstream",
         name="reads",
     )
-    shard_pushdown: bool = switch_option(
-        "shardSelector is passed on where upstream applies it, instead of read from a stream of "
-        "all: for big objects on thin links"
-    )
     preload: tuple[Preload, ...] = option(
         "RESOURCE[?QUERY]",
         "kept from the start, like pods?fieldSelector=spec.nodeName=n1, deployments.apps or "

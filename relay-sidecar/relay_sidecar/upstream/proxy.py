@@ -196,16 +196,12 @@ class Proxy:
             raise Refused(outcome_of_write(error)) from error
 
     async def forward(
-        self,
-        request: web.BaseRequest,
-        shards: ShardSelector = EVERYTHING,
-        *,
-        tells_shards: bool = False,
+        self, request: web.BaseRequest, shards: ShardSelector = EVERYTHING
     ) -> web.StreamResponse:
         """The answer as it comes, `shards`: to a LIST or WATCH, of which only these are handed on.
         Raises `Unreachable` for a read of which nothing was answered, `Refused` for a write."""
         if not shards.is_everything:
-            target = upstream_target(request.raw_path, tells_shards=tells_shards)
+            target = upstream_target(request.raw_path)
             return await self._in_shards(request, shards, target)
         body = upload_of(request)
         try:

@@ -168,12 +168,7 @@ class Api:
         )
 
     async def _forward(self, request: web.BaseRequest, info: RequestInfo) -> web.StreamResponse:
-        shards, pushdown = shards_of(info), self._reads.pushdown
-        if pushdown is not None:
-            pushed = await pushdown.answer(request, info, None, shards)
-            if pushed is not None:
-                return pushed
-        return await self._upstream.forward(request, shards)
+        return await self._upstream.forward(request, shards_of(info))
 
     async def _write(self, request: web.BaseRequest, info: RequestInfo) -> web.StreamResponse:
         """Raises `Refused` where upstream is out of reach, or its answer was lost."""

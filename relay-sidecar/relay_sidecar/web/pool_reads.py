@@ -65,7 +65,7 @@ class PoolReads:
             streams,
             schemas,
             Journal(None),
-            replace(settings, reads_cache=True, shard_pushdown=False),
+            replace(settings, reads_cache=True),
         )
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:

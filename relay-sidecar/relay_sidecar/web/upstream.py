@@ -43,14 +43,10 @@ class Upstream(Protocol):
         ...
 
     async def forward(
-        self,
-        request: web.BaseRequest,
-        shards: ShardSelector = EVERYTHING,
-        *,
-        tells_shards: bool = False,
+        self, request: web.BaseRequest, shards: ShardSelector = EVERYTHING
     ) -> web.StreamResponse:
         """`shards`: of a LIST or WATCH, to which the answer is reduced, whatever upstream knows of
-        them or, where `tells_shards`, is asked. Raises `Refused` where it cannot be."""
+        them. Raises `Refused` where it cannot be."""
         ...
 
 

@@ -41,7 +41,7 @@ def endpoint_view(
         chance=lambda: random.randrange(1, MAX_JUMP),
     )
     pool.on_line.append(view.kick)
-    settings = replace(settings_of(config), reads_cache=True, shard_pushdown=False)
+    settings = replace(settings_of(config), reads_cache=True)
     reads = Reads(
         access, NoUpstream(unreachable), view.streams, BuiltInFields(), Journal(None), settings
     )

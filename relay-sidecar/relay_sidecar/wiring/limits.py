@@ -46,5 +46,4 @@ def settings_of(config: Config) -> ReadSettings:
         request_timeout=config.request_timeout,
         max_watchers=config.max_watchers,
         watch_buffer=config.watch_buffer,
-        shard_pushdown=config.shard_pushdown,
     )

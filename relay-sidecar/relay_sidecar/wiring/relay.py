@@ -164,7 +164,6 @@ class Relay:
         reads = Reads(
             access, proxy, streams, self._schemas, journal, settings_of(config), metadata=source
         )
-        self._pushdown = reads.pushdown
         self.api = Api(
             access,
             proxy,
@@ -216,8 +215,6 @@ class Relay:
             probe.on_change.append(tokens.kept.link)
         if opened.restart is not None:
             opened.restart.known = lambda: {stream.scope.resource for stream in streams}
-        if self._pushdown is not None:
-            probe.on_change.append(self._pushdown.link)
         probe.on_standstill.append(streams.reflectors.doubt)
         streams.on_evicted.append(lambda stream: journal.send(*deletion_records([stream])))
         streams.on_ended.append(lambda gone: journal.send(*gone))

@@ -166,7 +166,6 @@ RELAY_VALUES = (
     ("--max-objects=-1", "--max-objects=1000"),
     ("--memory-budget=1Ti", "--memory-budget=128Mi"),
     ("--reads=cached", "--reads=cache"),
-    ("--shard-pushdown=yes", "--shard-pushdown=true"),
 )
 
 

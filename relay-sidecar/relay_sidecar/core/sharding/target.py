@@ -1,4 +1,4 @@
-"""The target of a request with a shardSelector, as upstream is asked: with it or without.
+"""The target of a request with a shardSelector, as upstream is asked: without it.
 
 Guarantees: every other parameter stays as the client wrote it, but `includeObject=None`: by what a
 row of a Table is about, its shard is found.
@@ -14,13 +14,13 @@ INCLUDE_OBJECT: Final = "includeObject"
 NO_OBJECT: Final = "None"
 
 
-def upstream_target(target: str, *, tells_shards: bool) -> str:
+def upstream_target(target: str) -> str:
     """`target` as in the request's first line."""
     path, _, query = target.partition("?")
     pairs = [
         f"{INCLUDE_OBJECT}=Metadata" if _read(pair) == (INCLUDE_OBJECT, NO_OBJECT) else pair
         for pair in query.split("&")
-        if tells_shards or _read(pair)[0] != SHARD_SELECTOR
+        if _read(pair)[0] != SHARD_SELECTOR
     ]
     return f"{path}?{'&'.join(pairs)}" if any(pairs) else path
 

@@ -44,7 +44,6 @@ class ReadSettings:
     request_timeout: float
     max_watchers: int
     watch_buffer: int
-    shard_pushdown: bool = False
 
 
 @dataclass(slots=True)

@@ -18,7 +18,6 @@ from relay_sidecar.streams.readiness import NotCached, StreamDenied, UpstreamFai
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.web.reads.freshness import VERSION_WAIT, Freshness
 from relay_sidecar.web.reads.list_proofs import ListProofs, MetadataSource
-from relay_sidecar.web.reads.pushdown import ShardPushdown
 from relay_sidecar.web.reads.selection import (
     ClientRead,
     Selection,
@@ -37,9 +36,7 @@ class Lists:
         freshness: Freshness,
         *,
         metadata: MetadataSource | None = None,
-        pushdown: ShardPushdown | None = None,
     ) -> None:
-        self._pushdown = pushdown
         self._upstream = freshness.upstream
         self._streams = freshness.streams
         self._selection = selection
@@ -52,10 +49,6 @@ class Lists:
         scope = await self._selection.scope(read.info, options)
         if scope is not None and read.is_of_node:
             self._streams.of_node.add(scope)
-        if self._pushdown is not None:
-            pushed = await self._pushdown.answer(request, read.info, scope, options.shards)
-            if pushed is not None:
-                return pushed
         if scope is None:
             return await self._upstream.forward(request, options.shards)
         listing = ClientList(request, scope, options, wanted)

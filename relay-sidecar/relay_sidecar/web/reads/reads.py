@@ -12,7 +12,6 @@ from relay_sidecar.web.reads.freshness import Freshness, ReadSettings
 from relay_sidecar.web.reads.gets import Gets
 from relay_sidecar.web.reads.list_proofs import MetadataSource
 from relay_sidecar.web.reads.lists import Lists
-from relay_sidecar.web.reads.pushdown import ShardPushdown
 from relay_sidecar.web.reads.selection import ClientRead, SelectableFields, Selection
 from relay_sidecar.web.reads.watches import Watches
 from relay_sidecar.web.reads.writes import Writes
@@ -37,16 +36,12 @@ class Reads:
         self.writes = Writes(self.freshness)
         self._access = access
         selection = Selection(schemas, upstream)
-        self.pushdown = None
-        if settings.shard_pushdown:
-            self.pushdown = ShardPushdown(upstream, streams, timeout=settings.request_timeout)
         self._gets = Gets(self.freshness)
-        self._lists = Lists(selection, self.freshness, metadata=metadata, pushdown=self.pushdown)
+        self._lists = Lists(selection, self.freshness, metadata=metadata)
         self._watches = Watches(
             selection,
             self.freshness,
             chance=random.random,
-            pushdown=self.pushdown,
         )
 
     async def get(self, read: ClientRead) -> web.StreamResponse:

@@ -72,7 +72,7 @@ class ClientList:
             return whole_target(self.scope)
         if self.options.shards.is_everything:
             return None
-        return upstream_target(self.request.raw_path, tells_shards=False)
+        return upstream_target(self.request.raw_path)
 
     @property
     def is_latest(self) -> bool:

@@ -21,7 +21,6 @@ from relay_sidecar.streams.readiness import NotCached, StreamDenied, UpstreamFai
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.web.reads.event_writer import is_over_websocket, told
 from relay_sidecar.web.reads.freshness import VERSION_WAIT, Freshness
-from relay_sidecar.web.reads.pushdown import ShardPushdown
 from relay_sidecar.web.reads.selection import (
     ClientRead,
     Selection,
@@ -53,9 +52,7 @@ class Watches:
         freshness: Freshness,
         *,
         chance: Callable[[], float],
-        pushdown: ShardPushdown | None = None,
     ) -> None:
-        self._pushdown = pushdown
         self._upstream = freshness.upstream
         self._streams = freshness.streams
         self._selection = selection
@@ -86,10 +83,6 @@ class Watches:
         scope = await self._selection.scope(read.info, options)
         if scope is not None and read.is_of_node:
             self._streams.of_node.add(scope)
-        if self._pushdown is not None and not is_over_websocket(request):
-            pushed = await self._pushdown.answer(request, read.info, scope, options.shards)
-            if pushed is not None:
-                return pushed
         if self._upstream.is_up and (scope is None or not is_made_here(wanted)):
             return await self._upstream.forward(request, options.shards)
         if scope is None or not takes_whole(wanted):

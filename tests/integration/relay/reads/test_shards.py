@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from http import HTTPStatus
 
 import pytest
@@ -17,7 +17,6 @@ from tests.integration.relay.conftest import check_logs
 from tests.integration.relay.place import PATIENT, Kind, Place
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fixtures import require_program
-from tools.harness.pods.observers.observer import wait_for
 from tools.harness.pods.wire.caller import Caller, Parameters, Reply, Watching
 from tools.harness.pods.wire.websocket_watch import WebSocketWatching
 from tools.harness.relay_objects import Contents, Widgets
@@ -361,13 +360,10 @@ def test_r3_a_watch_over_a_websocket_is_of_its_shard(caller: Caller, world: Worl
         assert {it.name for it in watching.events()} == world.chosen("configmaps", HALVES[1])
 
 
-@pytest.mark.parametrize("flags", [[], ["--shard-pushdown"]], ids=str)
-def test_r3_over_a_websocket_a_shard_is_told_from_the_stream_or_listed_anew(
-    world: World, flags: list[str]
-) -> None:
+def test_r3_over_a_websocket_a_shard_is_told_from_the_stream_or_listed_anew(world: World) -> None:
     path = world.contents.path("configmaps")
     asked: Parameters = {"shardSelector": HALVES[1], "timeoutSeconds": 60}
-    with Place(Kind.RELAY, world.plane, flags=flags) as place:
+    with Place(Kind.RELAY, world.plane) as place:
         place.wait_up()
         with WebSocketWatching(place.caller(), path, asked) as watching:
             expected = world.chosen("configmaps", HALVES[1])
@@ -425,106 +421,6 @@ def test_r3_upstream_is_asked_for_no_shard_and_once_for_all(own: Place, world: W
     # The stream's, and one of names that proves it to be of now.
     assert len({it.audit_id for it in events if it.verb == "list"}) <= 2
     assert not [it.request_uri for it in events if "shardSelector" in it.request_uri]
-
-
-@pytest.fixture
-def pushing(world: World) -> Iterator[Place]:
-    """A relay that passes shards on."""
-    with Place(Kind.RELAY, world.plane, flags=["--shard-pushdown"]) as place:
-        yield place
-        check_logs(place)
-
-
-def asked_of(world: World, inside: Contents, resource: str) -> list[str]:
-    """The targets of lists and watches that upstream was asked for."""
-    plural = resource.partition(".")[0]
-    events = world.plane.audit(stage=None, namespace=inside.namespace, resource=plural)
-    by_id = {it.audit_id: it for it in events if it.verb in ("list", "watch")}
-    return [it.request_uri for it in by_id.values()]
-
-
-def test_r3_a_shard_is_pushed_down_where_upstream_applies_it(pushing: Place, world: World) -> None:
-    inside = Contents(world.plane, world.plane.create_namespace())
-    for number in range(12):
-        inside.configmap(f"c{number:02}")
-        inside.create(LEASES, f"l{number:02}")
-    caller, there = pushing.caller(), replace(world, contents=inside)
-    for resource in ("configmaps", LEASES):
-        path = inside.path(resource)
-        for query in ({}, {"resourceVersion": "0"}, {"includeObject": "None"}):
-            for accept in ("application/json", METADATA):
-                asked: Parameters = {**query, "shardSelector": HALVES[0]}
-                reply = caller.get(path, asked, accept=accept)
-                assert shown(reply) == there.chosen(resource, HALVES[0])
-                told = reply.json()["metadata"]["shardInfo"]
-                assert told == {"selector": normalised(HALVES[0])}
-        table = caller.get(path, {"shardSelector": HALVES[0]}, accept=TABLE)
-        assert shown(table) == there.chosen(resource, HALVES[0])
-        asked = {"shardSelector": HALVES[1], "timeoutSeconds": 1, "watch": "true"}
-        lines = caller.get(path, asked).body.splitlines()
-        names = {json.loads(line)["object"]["metadata"]["name"] for line in lines}
-        assert names == there.chosen(resource, HALVES[1])
-        probes = [it for it in asked_of(world, inside, resource) if "limit=1&shard" in it]
-        # One in which nothing was there to tell by is asked again.
-        assert len(probes) == 1
-        of_relay = [it for it in asked_of(world, inside, resource) if "shardSelector" in it]
-        assert len(of_relay) == (9 if world.is_gated else 1), of_relay
-
-
-def test_r3_what_is_pushed_down_is_asked_again_after_an_outage(
-    pushing: Place, world: World
-) -> None:
-    inside = Contents(world.plane, world.plane.create_namespace())
-    inside.configmaps(4)
-    caller, path = pushing.caller(), inside.path("configmaps")
-    asked: Parameters = {"resourceVersion": "0", "shardSelector": HALVES[0]}
-    caller.get(path, asked).expect()
-    pushing.cut()
-    # A stream of all is there only where nothing was pushed down.
-    expected = HTTPStatus.SERVICE_UNAVAILABLE if world.is_gated else HTTPStatus.OK
-    assert caller.get(path, asked).status == expected
-    pushing.heal()
-    caller.get(path, {"shardSelector": HALVES[0], "resourceVersion": inside.version()}).expect()
-    probes = [it for it in asked_of(world, inside, "configmaps") if "limit=1&shard" in it]
-    # Without the gate a stream that is live again may answer.
-    assert len(probes) in ((2,) if world.is_gated else (1, 2))
-
-
-def test_r3_a_shard_of_what_a_live_stream_holds_is_not_pushed_down(
-    pushing: Place, world: World
-) -> None:
-    inside = Contents(world.plane, world.plane.create_namespace())
-    inside.configmaps(8)
-    caller, path = pushing.caller(), inside.path("configmaps")
-    with caller.watch(path, {"timeoutSeconds": 60}) as watching:
-        watching.wait_for(lambda it: len(it.events()) == 8, what="all")
-        wait_for(
-            lambda: "live" in [it["state"] for it in pushing.relay.status()["streams"]],
-            timeout=20.0,
-            what="a live stream",
-        )
-        asked: Parameters = {"resourceVersion": "0", "shardSelector": HALVES[0]}
-        caller.get(path, asked).expect()
-        assert not [it for it in asked_of(world, inside, "configmaps") if "shardSelector" in it]
-
-
-def test_r3_a_custom_resource_is_pushed_down_once_there_is_one(
-    pushing: Place, world: World
-) -> None:
-    widgets = world.widgets
-    inside = Contents(world.plane, world.plane.create_namespace())
-    caller, path = pushing.caller(), inside.path(widgets.resource)
-    asked: Parameters = {"resourceVersion": "0", "shardSelector": HALVES[0]}
-    for number in range(8):
-        widgets.create(inside, f"w{number}", site="north")
-    assert shown(caller.get(path, asked)) == {
-        it["metadata"]["name"]
-        for it in inside.list(widgets.resource)["items"]
-        if fnv1a(it["metadata"]["uid"]) < 1 << 63
-    }
-    targets = asked_of(world, inside, widgets.resource)
-    pushed = [it for it in targets if "shardSelector" in it and "limit=1&" not in it]
-    assert len(pushed) == (1 if world.is_gated else 0), targets
 
 
 def test_r3_a_version_before_the_window_is_watched_upstream(own: Place, world: World) -> None:

@@ -174,7 +174,7 @@ def test_the_namespace_counts_where_it_is_the_key() -> None:
     ],
 )
 def test_upstream_is_asked_for_the_rest(target: str, expected: str) -> None:
-    assert upstream_target(target, tells_shards=False) == expected
+    assert upstream_target(target) == expected
 
 
 def test_what_is_cached_is_selected_by_shard_and_label() -> None:
@@ -198,8 +198,3 @@ def test_without_shards_all_is_seen_and_nothing_is_told() -> None:
     assert PODS.residual(PODS, shards=ShardSelector()) is None
     body = ListBody([], StreamView(), kind="PodList", api_version="v1", version=9)
     assert b"shardInfo" not in b"".join(body.parts())
-
-
-def test_upstream_is_told_the_shard_where_it_is_to_apply_it() -> None:
-    told = upstream_target("/p?shardSelector=x&includeObject=None&limit=5", tells_shards=True)
-    assert told == "/p?shardSelector=x&includeObject=Metadata&limit=5"

@@ -152,11 +152,7 @@ class World:
         raise NotImplementedError
 
     async def forward(
-        self,
-        request: web.BaseRequest,
-        shards: ShardSelector = EVERYTHING,
-        *,
-        tells_shards: bool = False,
+        self, request: web.BaseRequest, shards: ShardSelector = EVERYTHING
     ) -> web.StreamResponse:
         return FORWARDED
 
