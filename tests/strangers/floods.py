@@ -17,8 +17,6 @@ from tools.harness.controlplane.reservation import LOOPBACK
 Flood = Callable[[int], None]
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
 LONG_HEAD = GET + b"X: " + b"a" * 1_000_000
-# How a ClientHello of TLS begins.
-HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01"
 # Seconds for a server that answers, or ends the connection.
 PATIENCE = 30.0
 # struct linger: closing sends a reset, so that no port of this machine waits.

@@ -5,28 +5,15 @@ import re
 import pytest
 import yaml
 
-from elector_sidecar.config.config import Config, load, parser
+from elector_sidecar.config.config import load
 from elector_sidecar.core.timing import Timing
 from elector_sidecar.web.endpoints import FENCING_TOKEN_HEADER, PROBE_PATHS, VALID_UNTIL_HEADER
 from tests.unit.repository.checkout import DOCUMENTS, MANIFESTS, ROOT, block, document, section
 from tools.demo.elector.pod import LEASE, RULES
 
-# By which the elector logs above DEBUG.
-TELLERS = ("logger.info", "logger.warning", "logger.error", "level", "self._complain")
-
 
 def _targets() -> set[str]:
     return set(re.findall(r"^([a-z][a-z-]*):", document("Makefile"), re.M))
-
-
-def _config(*flags: str) -> Config:
-    needed = ("--lease", "a", "--namespace", "b", "--server", "https://api.example")
-    return load([*needed, *flags], {}, hostname="host")
-
-
-def _long_flags() -> set[str]:
-    options = parser()._option_string_actions
-    return {name for name in options if name.startswith("--")} - {"--help"}
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
@@ -74,12 +61,6 @@ def test_every_promise_names_tests_of_its_number(letter: str, last: int, name: s
         assert named
         for test in named:
             assert test.startswith(f"test_{letter.lower()}{number}_"), test
-
-
-def test_the_help_lists_every_flag_of_the_table() -> None:
-    shown = parser().format_help()
-    for flag in _long_flags():
-        assert flag in shown
 
 
 def test_every_path_of_the_api_is_in_the_table_and_no_other() -> None:

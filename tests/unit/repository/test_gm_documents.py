@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from edge_sidecars.runtime.web.listener_metrics import FIGURES
-from gm.config.config import Config, load, parser
+from gm.config.config import parser
 from gm.hub.stream import Connected
 from gm.telemetry.status import (
     Backlog,
@@ -22,16 +22,11 @@ from tests.unit.repository.checkout import document, section
 from tools.bench.gm.__main__ import FAMILIES
 
 MANUAL = "docs/gm.md"
-LEVELS = ("logger.info", "logger.warning", "logger.error", "logger.exception", "logger.log")
 
 
 def _flags() -> set[str]:
     options = parser()._option_string_actions
     return {name for name in options if name.startswith("--")} - {"--help"}
-
-
-def _config(*flags: str) -> Config:
-    return load(flags, {})
 
 
 def _rows(title: str) -> list[list[str]]:

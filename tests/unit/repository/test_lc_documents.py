@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from edge_sidecars.runtime.web.listener_metrics import FIGURES
-from lc.config.config import Config, load, parser
+from lc.config.config import parser
 from lc.status import (
     LcStatus,
     LinkStatus,
@@ -21,17 +21,11 @@ from tests.unit.repository.checkout import ROOT, document, section
 
 MANUAL = "docs/lc.md"
 PACKAGE = ROOT / "lc" / "lc"
-LEVELS = ("logger.info", "logger.warning", "logger.error", "logger.log", "level")
 
 
 def _flags() -> set[str]:
     options = parser()._option_string_actions
     return {name for name in options if name.startswith("--")} - {"--help"}
-
-
-def _config(*flags: str, is_relay: bool) -> Config:
-    mode = ("--mode", "relay") if is_relay else ("--gm-address", "gm:9000")
-    return load([*mode, *flags], {}, hostname="host")
 
 
 def _rows(title: str) -> list[list[str]]:

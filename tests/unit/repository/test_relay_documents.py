@@ -11,7 +11,7 @@ import yaml
 
 from edge_sidecars.runtime.web.listener_metrics import FIGURES
 from relay_sidecar.commands.kubeconfig import main as print_kubeconfig
-from relay_sidecar.config.config import Config, load, parser
+from relay_sidecar.config.config import load, parser
 from relay_sidecar.telemetry.status import (
     EndpointViewStatus,
     JournalStatus,
@@ -37,10 +37,6 @@ SERVER = ("--server", "https://api.example")
 def _flags() -> set[str]:
     options = parser()._option_string_actions
     return {name for name in options if name.startswith("--")} - {"--help"}
-
-
-def _config(*flags: str) -> Config:
-    return load([*SERVER, *flags], {})
 
 
 def _rows(title: str) -> list[list[str]]:

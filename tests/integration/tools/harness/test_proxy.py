@@ -7,7 +7,6 @@ import gc
 import http.client
 import json
 import os
-import re
 import select
 import socket
 import ssl
@@ -29,8 +28,7 @@ from tools.harness.controlplane.clients.answer import exchange
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fault_proxy.process import parse_fault
 from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
-from tools.harness.controlplane.fixtures import require_program
-from tools.harness.controlplane.reservation import LOOPBACK, Reservation
+from tools.harness.controlplane.reservation import LOOPBACK
 from tools.harness.pods.observers.observer import wait_for
 
 pytestmark = pytest.mark.long
@@ -236,19 +234,6 @@ def _echo_seconds(client: socket.socket) -> float:
     return seconds
 
 
-def test_what_was_delayed_flows_at_once_when_healed() -> None:
-    with (
-        echo_server() as port,
-        FaultProxy(port) as proxy,
-        socket.create_connection((LOOPBACK, proxy.port), timeout=5) as client,
-    ):
-        proxy.delay(60)
-        client.sendall(b"a")
-        time.sleep(0.1)
-        proxy.heal()
-        assert client.recv(1) == b"a"
-
-
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_a_write_is_applied_though_its_response_is_lost(
     control_plane: ControlPlane,
@@ -271,17 +256,6 @@ def test_a_write_is_applied_though_its_response_is_lost(
     assert fault_proxy.traffic().lost_responses == 1
 
 
-def test_the_response_is_lost_for_a_client_with_a_certificate(
-    control_plane: ControlPlane, fault_proxy: FaultProxy, namespace: str
-) -> None:
-    resource_version = create_lease(control_plane, namespace)
-    fault_proxy.lose_response()
-    body = lease("a", holder_identity="y", resource_version=resource_version)
-    client, path = control_plane.client(port=fault_proxy.port), f"{leases_path(namespace)}/a"
-    with unanswered(fault_proxy, lambda: client.put(path, body, timeout=TIMEOUT)):
-        assert holder(control_plane, namespace) == "y"
-
-
 def test_the_response_is_lost_on_an_existing_connection_which_healing_resets(
     control_plane: ControlPlane, fault_proxy: FaultProxy
 ) -> None:
@@ -292,23 +266,6 @@ def test_the_response_is_lost_on_an_existing_connection_which_healing_resets(
         fault_proxy.heal()
         assert_reset(existing)
     assert control_plane.client(port=fault_proxy.port).get("/readyz")[0] == 200
-
-
-def test_the_response_of_so_many_connections_is_lost(
-    control_plane: ControlPlane, fault_proxy: FaultProxy
-) -> None:
-    client = control_plane.client(port=fault_proxy.port)
-    with keep_alive_connection(control_plane, fault_proxy) as existing:
-        fault_proxy.lose_response(connections=2)
-
-        def ask() -> object:
-            return client.get("/readyz", timeout=TIMEOUT)
-
-        with unanswered(fault_proxy, ask), unanswered(fault_proxy, ask):
-            assert client.get("/readyz")[0] == 200
-            existing.request("GET", "/version")
-            assert existing.getresponse().status == 200
-    assert fault_proxy.traffic().lost_responses == 2
 
 
 def test_a_reset_can_take_the_place_of_the_response(
@@ -366,37 +323,6 @@ def test_an_aiohttp_client_loses_its_response_on_new_and_on_existing_connections
     version = control_plane.admin.get(path)[1]["metadata"]["resourceVersion"]
     asyncio.run(write(first_read=True, identity="z", resource_version=version))
     assert holder(control_plane, namespace) == "z"
-
-
-def test_a_go_client_loses_its_response(
-    control_plane: ControlPlane, fault_proxy: FaultProxy, namespace: str
-) -> None:
-    """kubectl speaks HTTP/2 over TLS 1.3."""
-    version = create_lease(control_plane, namespace)
-    rule = {"apiGroups": ["*"], "resources": ["leases"], "verbs": ["update"]}
-    kubeconfig = control_plane.kubeconfig_for(
-        namespace, "candidate", [rule], server=fault_proxy.url
-    )
-    fault_proxy.lose_response()
-    kubectl = [require_program("kubectl"), f"--kubeconfig={kubeconfig}"]
-    # Not even sent within the shorter time, if this machine stands still for so long.
-    for timeout in ("1s", "10s"):
-        replaced = subprocess.run(
-            [
-                *(*kubectl, f"--request-timeout={timeout}"),
-                *("replace", f"--raw={leases_path(namespace)}/a", "--filename=-"),
-            ],
-            input=json.dumps(lease("a", holder_identity="y", resource_version=version)),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if control_plane.count_requests(user_agent="kubectl", namespace=namespace):
-            break
-    assert replaced.returncode == 1
-    assert re.search("deadline exceeded|timeout|Timeout", replaced.stderr)
-    assert holder(control_plane, namespace) == "y"
-    assert control_plane.count_requests(user_agent="kubectl", namespace=namespace) == 1
 
 
 def wait_for_more(answers: list[bytes]) -> None:
@@ -494,18 +420,3 @@ def test_a_proxy_process_is_controlled_over_http(control_plane: ControlPlane) ->
 def test_a_proxy_process_refuses_what_it_does_not_know(body: str, named: str) -> None:
     with pytest.raises(ValueError, match=named):
         parse_fault(body.encode())
-
-
-def test_a_port_stays_reserved_while_nobody_listens() -> None:
-    reservation = Reservation()
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection((LOOPBACK, reservation.port))
-    for _ in range(2):
-        with (
-            socket.create_server((LOOPBACK, reservation.port)),
-            socket.create_connection((LOOPBACK, reservation.port)),
-        ):
-            pass
-    with pytest.raises(OSError, match="in use"), socket.socket() as other:
-        other.bind((LOOPBACK, reservation.port))
-    reservation.release()

@@ -27,7 +27,6 @@ from tests.unit.gm.controller.samples import NAMESPACE, dataset, model, secret
 from tests.unit.repository.checkout import ROOT, rows
 
 Json = dict[str, Any]
-Tree = Mapping[tuple[str, ...], Any]
 
 FOLDER = Path(__file__).parent / "sedna_children"
 CASES = sorted(FOLDER.glob("*.yaml"))

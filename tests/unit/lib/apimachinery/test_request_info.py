@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from edge_sidecars.apimachinery.request.request_info import RequestInfo
 from edge_sidecars.apimachinery.scope import ResourceName
 
-POD_PARTS = ("pods", "foo")
 PODS = ResourceName("", "v1", "pods")
 
 

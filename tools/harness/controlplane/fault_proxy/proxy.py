@@ -165,10 +165,6 @@ class FaultProxy:
         """What went through up to now."""
         return self._call(lambda: copy.copy(self._traffic))
 
-    def open_connections(self) -> int:
-        """Connections of clients that are open now, held ones included."""
-        return self._call(lambda: len(self._links))
-
     def _call(self, function: Callable[[], _Observed]) -> _Observed:
         """The result of the function in the proxy's own thread."""
 
