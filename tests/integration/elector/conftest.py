@@ -1,44 +1,24 @@
-"""Fixtures for electors as real processes against a real API server.
-
-That is kube-apiserver, unless a test says `@ON_BOTH` (see api_servers.py): then it runs on each.
-"""
+"""Fixtures for electors as real processes against a real kube-apiserver."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.elector.api_servers import KUBE
 from tests.integration.elector.pair import Pair
-from tools.harness.controlplane.api_server import ApiServer
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.local_apiserver import LocalApiServerProcess
 from tools.harness.pods.fleet import Fleet
 
 
-@pytest.fixture(scope="session")
-def local_apiserver() -> Iterator[LocalApiServerProcess]:
-    """A running one, shared: who stops or freezes it undoes that."""
-    with LocalApiServerProcess(is_recorded=True) as server:
-        yield server
-
-
 @pytest.fixture
-def api_server(request: pytest.FixtureRequest) -> ApiServer:
-    """The one that the test is run on: each starts when the first test needs it."""
-    server: ApiServer = request.getfixturevalue(getattr(request, "param", KUBE))
-    return server
-
-
-@pytest.fixture
-def namespace(api_server: ApiServer) -> str:
+def namespace(control_plane: ControlPlane) -> str:
     """The name of a fresh namespace."""
-    return api_server.create_namespace()
+    return control_plane.create_namespace()
 
 
 @pytest.fixture
-def fleet(api_server: ApiServer, namespace: str) -> Iterator[Fleet]:
+def fleet(control_plane: ControlPlane, namespace: str) -> Iterator[Fleet]:
     """No pods yet; stops those that the test adds."""
-    with Fleet(api_server, namespace) as it:
+    with Fleet(control_plane, namespace) as it:
         yield it
 
 

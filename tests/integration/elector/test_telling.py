@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from edge_sidecars.runtime.version import VERSION
-from tests.integration.elector.api_servers import ON_BOTH
 from tools.harness.controlplane.access.service_account import ServiceAccountDirectory
 from tools.harness.pods.elector import ELECTOR_RULES, ElectorPod
 from tools.harness.pods.fleet import FAST_DURATION, LEASE, Fleet
@@ -25,7 +24,6 @@ def told(main: MainServer) -> list[dict[str, Any]]:
     return [json.loads(body) for _, _, path, body in main.requests if path == "/notify"]
 
 
-@ON_BOTH
 def test_the_latest_state_is_notified_at_each_change(fleet: Fleet) -> None:
     fleet.create_empty_lease()
     with MainServer() as main:
@@ -39,7 +37,6 @@ def test_the_latest_state_is_notified_at_each_change(fleet: Fleet) -> None:
         assert told(main)[-1]["isLeader"] is False
 
 
-@ON_BOTH
 @pytest.mark.slow
 def test_a_state_that_could_not_be_notified_is_notified_later(fleet: Fleet) -> None:
     fleet.create_empty_lease()
@@ -87,7 +84,6 @@ def account(fleet: Fleet, rules: list[dict[str, list[str]]]) -> ServiceAccountDi
     return fleet.plane.service_account_dir(fleet.namespace, "labeller", [*ELECTOR_RULES, *rules])
 
 
-@ON_BOTH
 @pytest.mark.slow
 def test_the_winner_bears_the_label_and_takes_it_off_the_others(fleet: Fleet) -> None:
     fleet.create_empty_lease()
@@ -133,7 +129,6 @@ def test_a_label_that_rbac_forbids_is_said_with_the_missing_rule(fleet: Fleet) -
     assert pod.is_leader()
 
 
-@ON_BOTH
 def test_events_on_the_lease_have_client_gos_reason_and_texts(fleet: Fleet) -> None:
     fleet.create_empty_lease()
     pod = fleet.add("--release-on-term", credentials=account(fleet, EVENT_RULES))
@@ -159,7 +154,6 @@ def test_events_on_the_lease_have_client_gos_reason_and_texts(fleet: Fleet) -> N
     ]
 
 
-@ON_BOTH
 def test_metrics_and_a_span_for_each_term_are_exported_when_an_endpoint_is_set(
     fleet: Fleet,
 ) -> None:

@@ -11,9 +11,8 @@ from typing import Protocol
 
 import pytest
 
-from tests.integration.elector.api_servers import ON_BOTH
-from tools.harness.controlplane.api_server import ApiServer
 from tools.harness.controlplane.clients.answer import boottime
+from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.peers.candidate import FAST as PEER_FAST
 from tools.harness.peers.candidate import ClientGoCandidate
 from tools.harness.pods.elector import ElectorPod
@@ -49,7 +48,7 @@ class Candidate(Protocol):
 class Stage:
     """One Lease that is shared; peers named peer-0, peer-1, …"""
 
-    def __init__(self, stack: ExitStack, plane: ApiServer, namespace: str, lease: str) -> None:
+    def __init__(self, stack: ExitStack, plane: ControlPlane, namespace: str, lease: str) -> None:
         self._stack = stack
         self._plane = plane
         self.fleet = stack.enter_context(Fleet(plane, namespace, lease=lease))
@@ -119,10 +118,10 @@ StageMaker = Callable[[str], Stage]
 
 
 @pytest.fixture
-def stage(api_server: ApiServer, namespace: str) -> Iterator[StageMaker]:
+def stage(control_plane: ControlPlane, namespace: str) -> Iterator[StageMaker]:
     """Makes Leases by name, each with its own candidates."""
     with ExitStack() as stack:
-        yield lambda lease: Stage(stack, api_server, namespace, lease)
+        yield lambda lease: Stage(stack, control_plane, namespace, lease)
 
 
 def wait_to_lead(candidate: Candidate, *, timeout: float) -> None:
@@ -158,7 +157,6 @@ def test_p10_killed_leaders_are_followed_in_both_directions(stage: StageMaker) -
         it.assert_obedient()
 
 
-@ON_BOTH
 @pytest.mark.slow
 def test_p10_released_leases_are_taken_at_once_in_both_directions(stage: StageMaker) -> None:
     stages = {version: stage(f"controller-{version}") for version in VERSIONS}
@@ -217,7 +215,6 @@ def test_p10_a_blanking_ex_leader_does_not_take_the_lead_from_a_living_one(
     it.assert_obedient()
 
 
-@ON_BOTH
 @pytest.mark.slow
 def test_p10_ours_and_theirs_never_lead_at_once_while_nothing_fails(stage: StageMaker) -> None:
     it = stage("controller")

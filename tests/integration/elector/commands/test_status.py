@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.elector.api_servers import ON_BOTH
 from tools.harness.pods.command import run
 from tools.harness.pods.elector import ELECTOR_RULES
 from tools.harness.pods.fleet import Fleet
@@ -15,7 +14,6 @@ from tools.harness.pods.wire.http_client import ports
 from tools.harness.pods.wire.raw_server import Connection, RawServer
 
 
-@ON_BOTH
 def test_status_asks_the_elector_on_this_machine(fleet: Fleet) -> None:
     fleet.create_empty_lease()
     pod = fleet.add()
@@ -36,7 +34,6 @@ def test_status_asks_the_elector_on_this_machine(fleet: Fleet) -> None:
     assert document["isLeader"] is True
 
 
-@ON_BOTH
 def test_status_asks_over_a_unix_socket(fleet: Fleet, tmp_path: Path) -> None:
     path = tmp_path / "e.sock"
     pod = fleet.add("--listen", f"unix:{path}", "--probe-listen", "127.0.0.1:0")
@@ -46,7 +43,6 @@ def test_status_asks_over_a_unix_socket(fleet: Fleet, tmp_path: Path) -> None:
     assert "nobody" in done.stdout
 
 
-@ON_BOTH
 def test_status_asks_the_api_server_with_a_kubeconfig(fleet: Fleet) -> None:
     path = fleet.plane.kubeconfig_for(fleet.namespace, "reader", ELECTOR_RULES)
     flags = ("status", "--lease", fleet.lease, "--kubeconfig", str(path))

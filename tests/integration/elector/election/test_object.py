@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 
 from edge_sidecars.runtime.version import VERSION
-from tests.integration.elector.api_servers import ON_BOTH
-from tools.harness.controlplane.api_server import ApiServer
 from tools.harness.controlplane.clients.answer import Answer, boottime
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fixtures import require_program
@@ -92,7 +90,6 @@ def take_after(standby: ElectorPod, since: float, *, at_least: float) -> None:
 # ── a living leader ──
 
 
-@ON_BOTH
 def test_a_deleted_lease_is_written_back_by_its_leader_without_a_gap(fleet: Fleet) -> None:
     both = pair(fleet)
     before = both.leader.leader()
@@ -111,7 +108,6 @@ def test_a_deleted_lease_is_written_back_by_its_leader_without_a_gap(fleet: Flee
     assert {ready.pod for ready in observer.answers()} == {both.leader.name}
 
 
-@ON_BOTH
 def test_a_lease_that_was_deleted_and_made_anew_is_filled_by_its_leader(fleet: Fleet) -> None:
     both = pair(fleet, timing=STEADY)
     before = both.leader.leader()
@@ -145,7 +141,6 @@ DAMAGES: dict[str, dict[str, Any] | None] = {
 }
 
 
-@ON_BOTH
 @pytest.mark.slow
 def test_p4_a_living_leader_mends_its_record_without_a_gap(fleet: Fleet) -> None:
     both = pair(fleet)
@@ -175,7 +170,6 @@ def fleet_path(fleet: Fleet) -> str:
     return f"/apis/coordination.k8s.io/v1/namespaces/{fleet.namespace}/leases/{fleet.lease}"
 
 
-@ON_BOTH
 def test_a_duration_of_0_is_refused_by_the_api_server(fleet: Fleet) -> None:
     """So that the rule for 0 is left to the unit tests."""
     fleet.create_empty_lease()
@@ -216,7 +210,6 @@ def test_a_lease_whose_labels_are_edited_all_the_time_is_renewed_in_peace(fleet:
     assert [event.verb for event in asked if event.user_agent != agent] == []
 
 
-@ON_BOTH
 def test_p10_what_others_keep_in_the_lease_stays(fleet: Fleet) -> None:
     fleet.create_empty_lease()
     owner = {
@@ -270,13 +263,14 @@ DEEDS: dict[str, Deed] = {
 }
 
 
-@ON_BOTH
 @pytest.mark.slow
-def test_a_dead_leaders_claim_outlives_its_record(api_server: ApiServer, namespace: str) -> None:
+def test_a_dead_leaders_claim_outlives_its_record(
+    control_plane: ControlPlane, namespace: str
+) -> None:
     """One Lease for each deed, all at the same time."""
     with ExitStack() as stack:
         fleets = {
-            name: stack.enter_context(Fleet(api_server, namespace, lease=name)) for name in DEEDS
+            name: stack.enter_context(Fleet(control_plane, namespace, lease=name)) for name in DEEDS
         }
         starting: dict[str, list[ElectorPod]] = {}
         for name, fleet in fleets.items():
@@ -296,7 +290,7 @@ def test_a_dead_leaders_claim_outlives_its_record(api_server: ApiServer, namespa
             wait_for(
                 standby.is_leader, timeout=2 * FAST_DURATION + SOON, what=f"a takeover: {name}"
             )
-            history = writes(api_server, namespace, lease=name)
+            history = writes(control_plane, namespace, lease=name)
             taken = next(write for write in history if write.holder == standby.identity)
             # A deletion may count from the last sign of life.
             alive = [each for each in history if each.writer == killed[name].identity]
@@ -319,7 +313,6 @@ def test_a_blanked_lease_makes_a_newcomer_wait_its_own_duration(fleet: Fleet) ->
 # ── stolen ──
 
 
-@ON_BOTH
 @pytest.mark.slow
 def test_p4_a_leader_steps_down_at_once_for_whoever_stands_in_the_record(fleet: Fleet) -> None:
     both = pair(fleet)
@@ -364,7 +357,6 @@ def test_a_stolen_lease_is_not_taken_before_the_cut_off_leader_has_stopped(fleet
 # ── no Lease, one name for all ──
 
 
-@ON_BOTH
 def test_on_missing_wait_creates_the_lease_after_one_duration(fleet: Fleet) -> None:
     began = boottime()
     pod = fleet.add()
@@ -373,7 +365,6 @@ def test_on_missing_wait_creates_the_lease_after_one_duration(fleet: Fleet) -> N
     assert fleet.spec()["holderIdentity"] == pod.identity
 
 
-@ON_BOTH
 def test_on_missing_take_creates_the_lease_at_once(fleet: Fleet) -> None:
     pods = [fleet.add("--on-missing", "take", timing=STEADY, start=False) for _ in range(2)]
     with Observer(pods) as observer:

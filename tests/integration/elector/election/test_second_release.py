@@ -1,6 +1,5 @@
 """One process may lead, give up and lead again: each giving up is a release of its own."""
 
-from tests.integration.elector.api_servers import ON_BOTH
 from tools.harness.controlplane.clients.answer import boottime
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import Fleet
@@ -12,7 +11,6 @@ QUICK = 1.5
 ATTEMPTS = 4
 
 
-@ON_BOTH
 def test_a_second_release_by_the_same_process_is_a_release_too(fleet: Fleet) -> None:
     fleet.create_empty_lease()
     pod = fleet.add("--release-on-term")

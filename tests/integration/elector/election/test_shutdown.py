@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 import pytest
 
-from tests.integration.elector.api_servers import ON_BOTH
 from tools.harness.controlplane.clients.answer import Answer, boottime
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import FAST, FAST_DURATION, STEADY, STEADY_DURATION, Fleet
@@ -92,7 +91,6 @@ def test_p5_a_second_sigterm_ends_it_at_once_and_non_zero(fleet: Fleet) -> None:
         assert_not_released(fleet, pod)
 
 
-@ON_BOTH
 def test_p6_release_on_term_releases_as_client_go_does(fleet: Fleet) -> None:
     pod = leading(fleet, "--release-on-term")
     with Timeline(pod) as timeline:
@@ -121,7 +119,6 @@ def test_p6_without_any_word_of_the_main_the_lease_expires(fleet: Fleet) -> None
     assert_polite(history(fleet))
 
 
-@ON_BOTH
 def test_p6_gives_up_in_order_503_then_the_drain_then_the_release(fleet: Fleet) -> None:
     """The lease goes on being renewed for as long as the main drains."""
     with MainServer(drain=503) as main:
@@ -210,7 +207,6 @@ def test_p6_release_on_term_does_not_wait_for_a_drain(fleet: Fleet) -> None:
 # ── SIGTERM meets the API ──
 
 
-@ON_BOTH
 def test_a_sigterm_in_the_middle_of_a_write_releases_after_it(fleet: Fleet) -> None:
     pod = leading(fleet, "--release-on-term")
     fleet.link(pod).delay_response(0.3)
@@ -283,7 +279,6 @@ def test_all_farewells_together_end_in_time(
 # ── POST /resign ──
 
 
-@ON_BOTH
 def test_a_resignation_is_a_release_and_stays_out_for_its_cooldown(fleet: Fleet) -> None:
     pod = leading(fleet)
     token = pod.leader()["fencingToken"]
@@ -300,7 +295,6 @@ def test_a_resignation_is_a_release_and_stays_out_for_its_cooldown(fleet: Fleet)
     assert pod.leader()["fencingToken"] > token
 
 
-@ON_BOTH
 def test_a_resignation_hands_over_at_once(fleet: Fleet) -> None:
     pod = leading(fleet, timing=STEADY)
     other = fleet.add(timing=STEADY)

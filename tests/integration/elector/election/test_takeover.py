@@ -2,13 +2,11 @@
 
 import pytest
 
-from tests.integration.elector.api_servers import ON_BOTH
 from tools.harness.pods.fleet import FAST_DURATION, STEADY, STEADY_DURATION, Fleet
 from tools.harness.pods.observers.history import assert_polite, writes
 from tools.harness.pods.observers.observer import Observer, wait_for, wait_for_leader
 
 
-@ON_BOTH
 def test_p7_fast_a_released_lease_is_taken_at_once(fleet: Fleet) -> None:
     fleet.create_empty_lease()
     pods = [fleet.add("--release-on-term", timing=STEADY) for _ in range(3)]
@@ -28,7 +26,6 @@ def test_p7_fast_a_released_lease_is_taken_at_once(fleet: Fleet) -> None:
     assert len(observer.tokens()) == 2
 
 
-@ON_BOTH
 @pytest.mark.slow
 def test_a_killed_leader_is_followed_when_its_lease_expires_and_not_before(fleet: Fleet) -> None:
     fleet.create_empty_lease()

@@ -7,8 +7,6 @@ import time
 
 import pytest
 
-from tests.integration.elector.api_servers import ON_BOTH
-from tools.harness.controlplane.api_server import ApiServer
 from tools.harness.controlplane.clients.answer import boottime
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.elector import ELECTOR_RULES
@@ -53,15 +51,14 @@ def test_an_api_server_that_is_gone_for_two_renewals_changes_nothing(fleet: Flee
     observer.assert_exclusive()
 
 
-@ON_BOTH
 @pytest.mark.slow
 def test_an_api_server_that_is_restarted_ends_the_term_and_begins_another(
-    api_server: ApiServer, fleet: Fleet
+    control_plane: ControlPlane, fleet: Fleet
 ) -> None:
     leader, _ = fleet.elect(2)
     token = leader.leader()["fencingToken"]
     with Observer(fleet.pods) as observer:
-        api_server.stop_apiserver()
+        control_plane.stop_apiserver()
         end = boottime() + VALIDITY
         try:
             wait_for(
@@ -70,7 +67,7 @@ def test_an_api_server_that_is_restarted_ends_the_term_and_begins_another(
                 what="nobody to lead",
             )
         finally:
-            api_server.start_apiserver()
+            control_plane.start_apiserver()
         wait_for(
             lambda: max(observer.tokens(), default=0) > token,
             timeout=FAST_DURATION + SOON,
@@ -80,13 +77,12 @@ def test_an_api_server_that_is_restarted_ends_the_term_and_begins_another(
     assert all(ready.sent < end for ready in observer.answers() if ready.token == token)
 
 
-@ON_BOTH
 @pytest.mark.slow
 def test_an_api_server_that_is_frozen_is_ridden_out_or_outlived(
-    api_server: ApiServer, fleet: Fleet
+    control_plane: ControlPlane, fleet: Fleet
 ) -> None:
     """Two Leases at once: one that is longer than it is frozen, and one that is shorter."""
-    with Fleet(api_server, fleet.namespace, lease="long") as long:
+    with Fleet(control_plane, fleet.namespace, lease="long") as long:
         long.create_empty_lease()
         patient = long.add(timing=STEADY)
         wait_for(patient.is_leader, timeout=SOON, what="the lead of the longer Lease")
@@ -94,13 +90,13 @@ def test_an_api_server_that_is_frozen_is_ridden_out_or_outlived(
         leader, _ = fleet.elect(2)
         token = leader.leader()["fencingToken"]
         with Observer(fleet.pods) as observer, Timeline(patient) as timeline:
-            api_server.freeze()
+            control_plane.freeze()
             frozen_at = boottime()
             try:
                 end = frozen_at + FAST_DURATION + 1.0
                 time.sleep(end - boottime())
             finally:
-                api_server.thaw()
+                control_plane.thaw()
             wait_for(
                 lambda: max(observer.tokens(), default=0) > token,
                 timeout=FAST_DURATION + SOON,

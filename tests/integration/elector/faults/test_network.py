@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.integration.elector.api_servers import ON_BOTH
-from tools.harness.controlplane.api_server import ApiServer
 from tools.harness.controlplane.clients.answer import boottime
+from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import FAST_DURATION, STEADY, Fleet
@@ -63,10 +62,10 @@ class Scene:
 
 
 @pytest.fixture
-def scenes(api_server: ApiServer, namespace: str) -> Iterator[list[Scene]]:
+def scenes(control_plane: ControlPlane, namespace: str) -> Iterator[list[Scene]]:
     """A leader and a standby for every way to cut, all at once: each test takes a lease's time."""
     with ExitStack() as stack:
-        fleets = [stack.enter_context(Fleet(api_server, namespace, lease=name)) for name in CUTS]
+        fleets = [stack.enter_context(Fleet(control_plane, namespace, lease=name)) for name in CUTS]
         for fleet in fleets:
             fleet.create_empty_lease()
             for _ in range(2):
@@ -167,7 +166,6 @@ def test_when_all_are_cut_off_nobody_leads_and_then_one_does(scenes: list[Scene]
         assert all(ready.sent < end for ready in answers if ready.token == scene.token)
 
 
-@ON_BOTH
 def test_p3_a_lost_response_is_no_loss(fleet: Fleet) -> None:
     """The renewal was applied: the event that shows it acknowledges it, whatever was not said."""
     leader = leading(fleet, timing=PATIENT)
@@ -219,7 +217,6 @@ def test_renewals_share_a_connection_whose_death_costs_one_attempt(fleet: Fleet)
     assert leader.leader()["fencingToken"] == token
 
 
-@ON_BOTH
 @pytest.mark.slow
 def test_p3_events_alone_keep_a_leader_to_whom_no_response_comes_back(fleet: Fleet) -> None:
     leader, _ = fleet.elect(2)
@@ -285,7 +282,6 @@ def test_a_standby_whose_watch_is_dead_without_a_word_takes_over_in_time(fleet: 
     observer.assert_exclusive()
 
 
-@ON_BOTH
 def test_a_leader_whose_watch_is_dead_steps_down_when_its_write_meets_another_holder(
     fleet: Fleet,
 ) -> None:
