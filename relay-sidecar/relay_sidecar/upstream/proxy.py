@@ -53,7 +53,12 @@ from relay_sidecar.upstream.messages import (
     headers_upstream,
     upload_of,
 )
-from relay_sidecar.upstream.sharded import check_shardable, list_in_shards, watch_in_shards
+from relay_sidecar.upstream.sharded import (
+    accept_of_shards,
+    check_shardable,
+    list_in_shards,
+    watch_in_shards,
+)
 from relay_sidecar.upstream.streaming import PATIENCE, StreamedResponse, StreamObserver
 
 # Set on a request that upstream was asked about.
@@ -226,7 +231,8 @@ class Proxy:
         if RequestInfo.parse(request.method, request.raw_path).verb == "watch":
             check_shardable(request)
             return await self._as_it_comes(request, None, shards, target)
-        fetched = await self.fetch(ClientRequest(request, None, None, target))
+        accept = accept_of_shards(request, is_list=True)
+        fetched = await self.fetch(ClientRequest(request, accept, None, target))
         return await (await list_in_shards(fetched, request, shards)).send(request)
 
     async def _as_it_comes(
@@ -243,6 +249,7 @@ class Proxy:
         asked = ClientRequest(request, None, None, target)
         if not shards.is_everything:
             headers[hdrs.ACCEPT_ENCODING] = "identity"
+            headers[hdrs.ACCEPT] = accept_of_shards(request, is_list=False)
         try:
             async with self._asked(asked, headers, body) as answer:
                 response = _begun(request, answer)

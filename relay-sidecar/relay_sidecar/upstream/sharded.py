@@ -1,41 +1,39 @@
 """Answers to LISTs and WATCHes that were passed on without their shardSelector, reduced to it here.
 
-Guarantees: no object of another shard is handed on, whatever upstream knows of shards; where the
-answer is in a form that is not read here, or over an upgraded connection, the request is refused.
+Guarantees: no object of another shard is handed on, whatever upstream knows of shards; what is
+asked for in no JSON, or over an upgraded connection, is refused.
 """
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from http import HTTPStatus
-from typing import Final, Protocol
+from typing import Final
 
 from aiohttp import hdrs
 
 from edge_sidecars.apimachinery.go_format import parse_query
 from edge_sidecars.apimachinery.objects import Malformed
-from edge_sidecars.apimachinery.request.accept import is_gzip, takes_gzip
+from edge_sidecars.apimachinery.request.accept import (
+    accept_header,
+    is_gzip,
+    representation,
+    takes_gzip,
+)
 from edge_sidecars.apimachinery.selection.shards import ShardSelector
 from edge_sidecars.apimachinery.status import Refused, bad_request, not_acceptable
 from edge_sidecars.kubeapi import Response, Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
-from relay_sidecar.core.sharding import json_filter, protobuf_filter
+from relay_sidecar.core.sharding import json_filter
 from relay_sidecar.core.sharding.target import INCLUDE_OBJECT, NO_OBJECT
 from relay_sidecar.core.upgrade_request import asks_for_websocket
 from relay_sidecar.upstream.messages import BufferedResponse
 from relay_sidecar.upstream.streaming import LONG
 
 JSON: Final = "application/json"
-PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 # k8s.io/apiserver: defaultGzipContentEncodingLevel.
 GZIP_LEVEL: Final = 1
-
-
-class WatchFilter(Protocol):
-    def more(self, piece: bytes) -> bytes:
-        """What is selected of the events that are whole with this piece. Raises `Malformed`."""
-        ...
 
 
 async def list_in_shards(
@@ -54,11 +52,9 @@ def _reduced(
     answer: BufferedResponse, request: web.BaseRequest, shards: ShardSelector
 ) -> BufferedResponse:
     try:
-        if _media_type(answer.headers.get(hdrs.CONTENT_TYPE, "")) == JSON:
-            hides = _hides_objects(request)
-            content = json_filter.list_in_shard(answer.content, shards, hides_objects=hides)
-        else:
-            content = protobuf_filter.list_in_shard(answer.content, shards)
+        _check_json(answer.headers)
+        hides = _hides_objects(request)
+        content = json_filter.list_in_shard(answer.content, shards, hides_objects=hides)
     except Malformed as error:
         raise Unreachable(f"the list cannot be read: {error}") from error
     body = content
@@ -75,19 +71,28 @@ def check_shardable(request: web.BaseRequest) -> None:
         raise Refused(bad_request("shardSelector is not applied to a watch over a WebSocket"))
 
 
+def accept_of_shards(request: web.BaseRequest, *, is_list: bool) -> str:
+    """The Accept that asks upstream for the same in JSON. Raises `Refused` for a client that takes
+    none."""
+    wanted = representation(request.headers.get(hdrs.ACCEPT, ""))
+    accept = accept_header(wanted, is_list=is_list)
+    if accept is None:
+        raise Refused(not_acceptable((JSON,)))
+    return accept
+
+
 def watch_in_shards(
     answer: Response, request: web.BaseRequest, shards: ShardSelector
 ) -> AsyncIterator[bytes]:
     """The watch as it comes, a failure as it is. Raises `Refused`."""
     if shards.is_everything or answer.status != HTTPStatus.OK:
         return answer.chunks()
-    if _media_type(answer.headers.get(hdrs.CONTENT_TYPE, "")) == JSON:
-        hides = _hides_objects(request)
-        return _selected(answer, json_filter.WatchInShard(shards, hides_objects=hides))
-    return _selected(answer, protobuf_filter.WatchInShard(shards))
+    _check_json(answer.headers)
+    hides = _hides_objects(request)
+    return _selected(answer, json_filter.WatchInShard(shards, hides_objects=hides))
 
 
-async def _selected(answer: Response, filtered: WatchFilter) -> AsyncIterator[bytes]:
+async def _selected(answer: Response, filtered: json_filter.WatchInShard) -> AsyncIterator[bytes]:
     async for chunk in answer.chunks():
         try:
             selected = filtered.more(chunk)
@@ -97,12 +102,11 @@ async def _selected(answer: Response, filtered: WatchFilter) -> AsyncIterator[by
             yield selected
 
 
-def _media_type(content_type: str) -> str:
-    """Raises `Refused` for one in which no shard is found."""
-    found = content_type.partition(";")[0].strip().lower()
-    if found not in (JSON, PROTOBUF):
-        raise Refused(not_acceptable((JSON, PROTOBUF)))
-    return found
+def _check_json(headers: Mapping[str, str]) -> None:
+    """Raises `Refused` for an answer in which no shard is found."""
+    content_type = headers.get(hdrs.CONTENT_TYPE, "")
+    if content_type.partition(";")[0].strip().lower() != JSON:
+        raise Refused(not_acceptable((JSON,)))
 
 
 def _hides_objects(request: web.BaseRequest) -> bool:

@@ -1,4 +1,4 @@
-"""What is passed on is reduced to the shard: lists, Tables and watches, in JSON and in protobuf."""
+"""What is passed on is reduced to the shard: lists, Tables and watches."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from edge_sidecars.apimachinery.objects import Malformed
-from edge_sidecars.apimachinery.protobuf_wire import encoded as field
 from edge_sidecars.apimachinery.scope import ListScope, ResourceName
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from edge_sidecars.apimachinery.selection.shards import ShardSelector
-from relay_sidecar.core.sharding import json_filter, protobuf_filter
+from relay_sidecar.core.sharding import json_filter
 from relay_sidecar.core.sharding.target import upstream_target
 from relay_sidecar.streams.fanout import StreamView
 from relay_sidecar.streams.list_encoder import ListBody
@@ -94,50 +93,12 @@ def test_a_watch_of_a_table_tells_its_columns_with_the_first_event_that_is_kept(
     assert [it["rows"][0]["object"] is None for it in tables] == [hides, hides]
 
 
-def proto_object(uid: str, *, namespace: str = "default") -> bytes:
-    named = field(1, b"name") + field(3, namespace.encode()) + field(5, uid.encode())
-    return field(1, named) + field(2, b"spec")
-
-
-def proto(kind: str, raw: bytes) -> bytes:
-    named = field(1, field(1, b"v1") + field(2, kind.encode()))
-    return b"k8s\x00" + named + field(2, raw) + field(3, b"") + field(4, b"")
-
-
-def test_a_list_in_protobuf_keeps_its_own() -> None:
-    def listed(uids: Iterable[str], info: bytes = b"") -> bytes:
-        meta = field(2, b"9") + field(4, 3) + info
-        return proto("PodList", field(1, meta) + b"".join(field(2, proto_object(u)) for u in uids))
-
-    expected = listed(MINE, field(5, field(1, TEXT.encode())))
-    assert protobuf_filter.list_in_shard(listed((*OTHERS, *MINE)), LOWER) == expected
-    status = proto("Status", field(1, b""))
-    assert protobuf_filter.list_in_shard(status, LOWER) == status
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_a_watch_in_protobuf_keeps_its_own_in_whichever_pieces_it_comes(size: int) -> None:
-    def frame(kind: bytes, uid: str) -> bytes:
-        event = field(1, kind) + field(2, field(1, proto("Pod", proto_object(uid))))
-        return len(event).to_bytes(4) + event
-
-    mine = [frame(kind, MINE[0]) for kind in (b"ADDED", b"MODIFIED", b"DELETED")]
-    others = [frame(kind, OTHERS[0]) for kind in (b"ADDED", b"MODIFIED", b"DELETED")]
-    passing = [frame(b"BOOKMARK", ""), frame(b"ERROR", "")]
-    watch = protobuf_filter.WatchInShard(LOWER)
-    whole = b"".join([*others, *mine, *passing, *others])
-    assert b"".join(map(watch.more, pieces(whole, size))) == b"".join([*mine, *passing])
-
-
 @pytest.mark.parametrize(
     ("reduce", "body"),
     [
         (json_filter.list_in_shard, b"[1]"),
         (json_filter.list_in_shard, b'{"metadata":{},"items":[{"kind":"Pod"}]}'),
         (json_filter.list_in_shard, b'{"metadata":{},"rows":[{"object":null}]}'),
-        (protobuf_filter.list_in_shard, b"{}"),
-        (protobuf_filter.list_in_shard, proto("PodList", field(2, 7))),
-        (protobuf_filter.list_in_shard, proto("PodList", field(2, b"\xff"))),
     ],
 )
 def test_what_cannot_be_read_is_not_handed_on(
@@ -147,7 +108,7 @@ def test_what_cannot_be_read_is_not_handed_on(
         reduce(body, LOWER)
     watch = json_filter.WatchInShard(LOWER)
     with pytest.raises(Malformed):
-        watch.more(b'{"type":"ADDED","object":%s}\n' % (b"[]" if body[:1] == b"k" else body))
+        watch.more(b'{"type":"ADDED","object":%s}\n' % (body))
 
 
 def test_the_namespace_counts_where_it_is_the_key() -> None:
@@ -156,11 +117,6 @@ def test_the_namespace_counts_where_it_is_the_key() -> None:
     body = b'{"kind":"PodList","metadata":{},"items":[%s]}' % b",".join(held)
     reduced = json.loads(json_filter.list_in_shard(body, OF_NAMESPACE))
     assert [it["metadata"]["namespace"] for it in reduced["items"]] == ["team-00"]
-    raw = proto_object(MINE[0]), proto_object(MINE[0], namespace="team-00")
-    listed = proto("PodList", b"".join(field(2, each) for each in raw))
-    kept = protobuf_filter.list_in_shard(listed, OF_NAMESPACE)
-    assert raw[1] in kept
-    assert raw[0] not in kept
 
 
 @pytest.mark.parametrize(
