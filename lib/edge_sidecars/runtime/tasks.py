@@ -1,8 +1,11 @@
 """Tasks of one TaskGroup that are begun one by one and ended together."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
+
+# Runs a coroutine whose failure ends the process.
+Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
 
 class Tasks:

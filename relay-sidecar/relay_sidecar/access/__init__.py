@@ -9,6 +9,5 @@ kubelet_process      whose a connection is, by its process
 access_reviews       how upstream is asked
 restart_reviews      what callers on a node may read when they start again
 authorization_store  what upstream said, persisted
-kept_tokens          kept answers to TokenRequest, with their disk and their pods: with
                      `--keep-secrets` on a node
 """

@@ -22,6 +22,9 @@ from relay_sidecar.core.unknown_changes import UnknownChanges
 # A live stream sees a deletion one round trip after the client that asked for it; so many deletions
 # fit into none.
 MAX_DELETED: Final = 1000
+# From here on a resourceVersion is one of the endpoint view, never etcd's: a thousand writes a
+# second take 35 years to get there.
+FIRST_OF_VIEW: Final = 1 << 40
 
 
 @dataclass(slots=True)

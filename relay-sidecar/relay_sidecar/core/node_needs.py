@@ -18,7 +18,7 @@ from edge_sidecars.apimachinery.objects import Key
 from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.fields import FieldSelector
-from relay_sidecar.core.token_requests.token_request import BoundObjectReference, TokenRequestKey
+from relay_sidecar.core.token_request import BoundObjectReference, TokenRequestKey
 
 PODS: Final = ResourceName("", "v1", "pods")
 CLAIMS: Final = ResourceName("", "v1", "persistentvolumeclaims")

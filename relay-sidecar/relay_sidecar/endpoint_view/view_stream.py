@@ -25,15 +25,15 @@ from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.apimachinery.store import Collection, Expired
 from edge_sidecars.apimachinery.watch_events import EventType
 from edge_sidecars.runtime.clock import boottime
-from relay_sidecar.core.endpoint_view.endpoint_slice import Overlay
-from relay_sidecar.core.endpoint_view.overlays import EndpointOverlays
-from relay_sidecar.core.endpoint_view.view_version import (
+from relay_sidecar.core.min_resource_version import MinResourceVersion
+from relay_sidecar.core.verdicts import VerdictSource
+from relay_sidecar.endpoint_view.core.endpoint_slice import Overlay
+from relay_sidecar.endpoint_view.core.overlays import EndpointOverlays
+from relay_sidecar.endpoint_view.core.view_version import (
     PersistedVersion,
     ViewVersion,
     view_version,
 )
-from relay_sidecar.core.min_resource_version import MinResourceVersion
-from relay_sidecar.core.pool_sources import PoolSources
 from relay_sidecar.endpoint_view.view_control import ViewControl
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Blob
@@ -59,7 +59,7 @@ class EndpointView:
     def __init__(
         self,
         sources: Streams,
-        pool: PoolSources,
+        pool: VerdictSource,
         journal: Journal,
         saved: Mapping[bytes, bytes],
         *,

@@ -1,5 +1,11 @@
-"""The pool of this node: what its pool-sidecar says, and the way over a neighbour's link.
+"""`--pool`: what the pool-sidecar of the node says, and what follows from it.
 
-follower  the lines of /sources
-detour    connections over a neighbour while it lends, and what changes when it begins and ends
+node_pool       what the relay opens
+follower        the lines of /sources
+detour          connections over a neighbour while it lends
+feeds           pool-scoped streams from the hub, by hub_reads and own_rights
+spot_check      whether the hub tells the truth
+pool_reads      what peers may read here
+shared_streams  which streams are pool-scoped
+core            pure
 """

@@ -12,15 +12,16 @@ there, at their cursors.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any, Final, Never
+from collections.abc import Callable
+from typing import Final, Never
 
 from edge_sidecars.kubeapi.credentials import WatchedFiles
 from edge_sidecars.runtime.cli.proxies import HttpProxy
 from edge_sidecars.runtime.cli.values import Address
 from edge_sidecars.runtime.clock import boottime, is_set
 from edge_sidecars.runtime.log import fields, logger
-from relay_sidecar.core.pool_sources import PoolSources, SourcesLine
+from edge_sidecars.runtime.tasks import Spawn
+from relay_sidecar.pool.core.pool_sources import PoolSources, SourcesLine
 from relay_sidecar.upstream.link_probe import LinkProbe
 
 OWN_LINK: Final = "the own link"
@@ -59,7 +60,7 @@ class Detour:
         own_probe: Callable[[], LinkProbe],
         moved: Callable[[], None],
         refresh: Callable[[], None],
-        spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+        spawn: Spawn,
     ) -> None:
         self._sources = sources
         self._probe = probe

@@ -2,7 +2,7 @@
 
 Guarantees: a hub is asked only about resources that --pool-resource names, only by LIST and WATCH,
 and only for what this relay's own credential may list and watch. Which source comes first says
-`core/stream/source_choice.py`.
+`core/source_choice.py`.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from relay_sidecar.config.preload import Preload
-from relay_sidecar.core.pool_sources import PoolSources
 from relay_sidecar.core.stream.reflection import LinkVerdict
-from relay_sidecar.core.stream.source_choice import API_SERVER, SourceChoice
+from relay_sidecar.pool.core.pool_sources import PoolSources
+from relay_sidecar.pool.core.source_choice import API_SERVER, SourceChoice
 from relay_sidecar.pool.hub_reads import HubReads
-from relay_sidecar.streams.shared_streams import is_shared
+from relay_sidecar.pool.shared_streams import is_shared
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.upstream.link_probe import LinkProbe
 from relay_sidecar.upstream.reflector.feed import CLOUD, CloudFeed, Feed

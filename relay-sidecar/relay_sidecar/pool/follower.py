@@ -14,7 +14,7 @@ from edge_sidecars.kubeapi import ApiClient, ApiError, Unreachable
 from edge_sidecars.runtime.backoff import Backoff
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
-from relay_sidecar.core.pool_sources import MAX_VALID, SourcesLine
+from relay_sidecar.pool.core.pool_sources import MAX_VALID, SourcesLine
 
 PATH: Final = "/sources"
 OPEN_TIMEOUT: Final = 2.0

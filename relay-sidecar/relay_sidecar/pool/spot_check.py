@@ -17,7 +17,7 @@ from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.kubeapi import ApiError, Unreachable
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
-from relay_sidecar.core.pool_sources import PoolSources
+from relay_sidecar.pool.core.pool_sources import PoolSources
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.upstream.reflector.feed import CLOUD

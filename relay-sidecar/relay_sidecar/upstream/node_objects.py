@@ -51,7 +51,7 @@ from relay_sidecar.core.node_needs import (
     volume_needs,
     volume_of,
 )
-from relay_sidecar.core.token_requests.token_request import JSON, PROTOBUF, TokenRequestKey
+from relay_sidecar.core.token_request import JSON, PROTOBUF, TokenRequestKey
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import NoRoom, Streams
 

@@ -20,7 +20,7 @@ from edge_sidecars.kubeapi import (
     Unreachable,
 )
 from relay_sidecar.core.link import LinkEvidence, is_of_api_server
-from relay_sidecar.core.token_requests.token_request import (
+from relay_sidecar.core.token_request import (
     API_VERSION,
     JSON,
     KIND,

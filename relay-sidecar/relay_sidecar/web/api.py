@@ -8,7 +8,7 @@ again. Whatever goes wrong is a Status object.
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from aiohttp import hdrs
 from multidict import MultiMapping
@@ -27,8 +27,8 @@ from edge_sidecars.apimachinery.status import (
 from edge_sidecars.kubeapi import NotSent, Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER, Access
-from relay_sidecar.core.endpoint_view.view_version import FIRST_OF_VIEW
 from relay_sidecar.core.link import SERVER
+from relay_sidecar.core.min_resource_version import FIRST_OF_VIEW
 from relay_sidecar.core.never_kept import NEVER_KEPT as NEVER_KEPT
 from relay_sidecar.core.never_kept import may_be_kept
 from relay_sidecar.core.upgrade_request import asks_for_upgrade
@@ -40,9 +40,6 @@ from relay_sidecar.web.reads.reads import Reads
 from relay_sidecar.web.reads.selection import ClientRead
 from relay_sidecar.web.refusals import Refusals
 from relay_sidecar.web.upstream import Upstream
-
-if TYPE_CHECKING:
-    from relay_sidecar.web.token_requests import TokenRequests
 
 SELECTORS: Final = ("labelSelector", "fieldSelector")
 # Characters; what is made of a megabyte, twenty of them, would stay for as long as a watch is open.
@@ -59,6 +56,16 @@ QUICK: Final = 1.0
 WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
 
+class TokenAnswers(Protocol):
+    """TokenRequest, where answers to it are kept."""
+
+    def takes(self, request: web.BaseRequest, info: RequestInfo) -> bool: ...
+
+    async def answer(self, request: web.BaseRequest, info: RequestInfo) -> web.StreamResponse:
+        """Raises `Refused`."""
+        ...
+
+
 class Api:
     def __init__(
         self,
@@ -71,7 +78,7 @@ class Api:
         link_settled: Callable[[], Awaitable[bool]],
         is_link_open: Callable[[], bool],
         logs_refusals: bool = False,
-        tokens: "TokenRequests | None" = None,
+        tokens: TokenAnswers | None = None,
     ) -> None:
         """`link_settled` returns whether upstream can be reached, once an outage is no blip."""
         self._access = access

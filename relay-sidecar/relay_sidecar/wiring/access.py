@@ -1,12 +1,12 @@
 """Who is let in, as the flags say: parts that only some relays have are imported only there."""
 
-import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from edge_sidecars.kubeapi import ApiTransport, Credentials
+from edge_sidecars.runtime.tasks import Spawn
 from relay_sidecar.access.admission import Access
 from relay_sidecar.access.own import OwnAccess
 from relay_sidecar.config.config import Config
@@ -17,8 +17,6 @@ from relay_sidecar.upstream.link_probe import LinkProbe
 if TYPE_CHECKING:
     from relay_sidecar.access.restart_reviews import RestartReviews
     from relay_sidecar.core.access.offline_clock import OfflineClock
-
-Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from relay_sidecar.upstream.node_objects import NodeObjects
 from relay_sidecar.upstream.node_source import NodeSource
 
 if TYPE_CHECKING:
-    from relay_sidecar.access.kept_tokens import KeptTokens
+    from relay_sidecar.kept_tokens.kept_tokens import KeptTokens
 
 
 def node_objects(

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.kubeapi import ApiTransport, Credentials, Unreachable
 from edge_sidecars.runtime.cli.values import BadInput
+from edge_sidecars.runtime.tasks import Spawn
 from edge_sidecars.walstore.files import DirectoryInUse
 from relay_sidecar.config.config import Config
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Saved
 from relay_sidecar.journal.rows import Room
+from relay_sidecar.pool.shared_streams import is_shared
 from relay_sidecar.streams.scope_journal import ScopeJournal
 from relay_sidecar.streams.seen_objects import seen_budget
-from relay_sidecar.streams.shared_streams import is_shared
 from relay_sidecar.streams.stream_journal import deletion_records, everything, restore
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.streams.sweep import Sweep
@@ -37,7 +38,7 @@ from relay_sidecar.upstream.proxy import Proxy
 from relay_sidecar.web.api import Api
 from relay_sidecar.web.discovery import Discovery
 from relay_sidecar.web.reads.reads import Reads
-from relay_sidecar.wiring.access import OpenedAccess, Spawn, open_access
+from relay_sidecar.wiring.access import OpenedAccess, open_access
 from relay_sidecar.wiring.limits import SCHEMAS_SHARE, budget_of, settings_of
 from relay_sidecar.wiring.report import RelayReport
 from relay_sidecar.wiring.restart import restart_status
@@ -50,11 +51,11 @@ from relay_sidecar.wiring.upstream import (
 )
 
 if TYPE_CHECKING:
+    from relay_sidecar.endpoint_view.view_api import EndpointViewApi
     from relay_sidecar.journal.sealing.sealed_secrets import SealedSecrets
     from relay_sidecar.pool.detour import Detour
-    from relay_sidecar.web.endpoint_view import EndpointViewApi
-    from relay_sidecar.web.pool_reads import PoolReads
-    from relay_sidecar.wiring.node_pool import NodePool
+    from relay_sidecar.pool.node_pool import NodePool
+    from relay_sidecar.pool.pool_reads import PoolReads
 
 # The journal's space of the data key (journal/sealing/).
 SEALING = "sealing"
@@ -142,7 +143,7 @@ class Relay:
         )
         self._tokens = None
         if secrets is not None and opened.clock is not None and opened.node:
-            from relay_sidecar.wiring.kept_secrets import NodeTokens
+            from relay_sidecar.kept_tokens.feature import NodeTokens
 
             self._tokens = NodeTokens(
                 config, opened.node, journal, secrets.sealer, opened.clock, streams.counters
@@ -177,10 +178,19 @@ class Relay:
         )
         self.endpoint_view: EndpointViewApi | None = None
         if config.endpoint_view is not None and pool is not None:
-            from relay_sidecar.wiring.endpoint_view import endpoint_view
+            from relay_sidecar.endpoint_view.feature import endpoint_view
 
             self.endpoint_view = endpoint_view(
-                config, pool, self.api, access, streams, journal, saved, probe
+                config,
+                pool.sources,
+                pool.on_line,
+                self.api,
+                access,
+                streams,
+                journal,
+                saved,
+                probe,
+                settings_of(config),
             )
         view = self.endpoint_view
         self.report = RelayReport(
@@ -363,7 +373,7 @@ class Relay:
 def _node_pool(config: Config, stack: AsyncExitStack) -> "NodePool | None":
     if config.pool is None or config.pool_token_file is None:
         return None
-    from relay_sidecar.wiring.node_pool import NodePool
+    from relay_sidecar.pool.node_pool import NodePool
 
     return NodePool(
         config.pool,

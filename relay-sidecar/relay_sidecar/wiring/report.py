@@ -8,7 +8,7 @@ from edge_sidecars.runtime.process import VERSION
 from edge_sidecars.runtime.web.listener_metrics import figures
 from relay_sidecar.config.config import Config
 from relay_sidecar.config.preload import Preload
-from relay_sidecar.streams.shared_streams import shared_stream
+from relay_sidecar.pool.shared_streams import shared_stream
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.telemetry.metrics import measure

@@ -9,7 +9,7 @@ from relay_sidecar.wiring.access import OpenedAccess
 
 if TYPE_CHECKING:
     from relay_sidecar.journal.sealing.sealed_secrets import SealedSecrets
-    from relay_sidecar.wiring.kept_secrets import NodeTokens
+    from relay_sidecar.kept_tokens.feature import NodeTokens
 
 # What kubelet reads by name before it starts pods, or the volumes of one: by group and plural.
 _NEEDED: Final = frozenset(

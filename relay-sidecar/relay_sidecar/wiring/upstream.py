@@ -13,6 +13,7 @@ from edge_sidecars.kubeapi import (
 )
 from edge_sidecars.runtime.cli.proxies import HttpProxy
 from edge_sidecars.runtime.process import VERSION
+from edge_sidecars.runtime.tasks import Spawn
 from relay_sidecar.config.config import Config
 from relay_sidecar.core.link import UpstreamLink
 from relay_sidecar.core.min_resource_version import MinResourceVersion
@@ -25,7 +26,6 @@ from relay_sidecar.upstream.link_probe import LinkProbe
 from relay_sidecar.upstream.reflector.feed import CloudFeed, Feed
 from relay_sidecar.upstream.reflector.reflectors import Reflectors
 from relay_sidecar.upstream.reflector.source import UpstreamSource
-from relay_sidecar.wiring.access import Spawn
 from relay_sidecar.wiring.limits import limits_of
 
 # In intervals of the probe, since rare probes are for a link that is to be quiet: how long an idle

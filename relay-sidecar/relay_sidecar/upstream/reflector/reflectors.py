@@ -6,13 +6,13 @@ no longer read. Knows neither requests of clients nor HTTP.
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
 from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.watch_events import Failure
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger, sparing
+from edge_sidecars.runtime.tasks import Spawn
 from relay_sidecar.core.link import UNAUTHORIZED
 from relay_sidecar.core.stream.commands import ListEvidence
 from relay_sidecar.core.stream.reflection import WATCH_TIMEOUT
@@ -36,7 +36,7 @@ class Reflectors:
         probe: LinkProbe,
         streams: Streams,
         *,
-        spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+        spawn: Spawn,
         watch_timeout: int = WATCH_TIMEOUT,
     ) -> None:
         self._feed = feed

@@ -6,20 +6,27 @@ from dataclasses import dataclass
 import msgspec
 import pytest
 
-from relay_sidecar.core.token_requests.kept_answers import (
+from relay_sidecar.core.token_request import (
+    TokenRequestKey,
+    issued_token,
+    token_request_key,
+)
+from relay_sidecar.kept_tokens.core.kept_answers import (
     DeleteAnswers,
     KeepAnswer,
     KeptAnswers,
     Replay,
     TokenAnswer,
 )
-from relay_sidecar.core.token_requests.persisted_answer import decode, encode, record_name
-from relay_sidecar.core.token_requests.token_request import (
-    TokenRequestKey,
-    issued_token,
-    token_request_key,
+from relay_sidecar.kept_tokens.core.persisted_answer import decode, encode, record_name
+from tests.unit.relay.kept_tokens.token_bodies import (
+    JSON,
+    PROTOBUF,
+    bound_to,
+    metadata,
+    request,
+    spec,
 )
-from tests.unit.relay.access.token_bodies import JSON, PROTOBUF, bound_to, metadata, request, spec
 from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.clients.answer import Answer, exchange
 from tools.harness.controlplane.cluster import ControlPlane

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from edge_sidecars.kubeapi import ApiClient, Plain
 from edge_sidecars.kubeapi.credentials import watched_token
-from relay_sidecar.core.pool_sources import MAX_VALID, SourcesLine
+from relay_sidecar.pool.core.pool_sources import MAX_VALID, SourcesLine
 from relay_sidecar.pool.follower import follow
 from tools.harness.pods.wire.raw_server import Connection, RawServer
 

@@ -10,12 +10,12 @@ from edge_sidecars.apimachinery.objects import Event, Item, Page
 from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.apimachinery.watch_events import EventType, Failure
 from edge_sidecars.runtime.clock import boottime
-from relay_sidecar.core.endpoint_view.verdicts import Verdicts
-from relay_sidecar.core.endpoint_view.view_version import LAST, PersistedVersion, view_version
 from relay_sidecar.core.min_resource_version import MinResourceVersion
-from relay_sidecar.core.pool_sources import PoolSources, SourcesLine
+from relay_sidecar.core.verdicts import Verdicts
+from relay_sidecar.endpoint_view.core.view_version import LAST, PersistedVersion, view_version
 from relay_sidecar.endpoint_view.view_stream import SLICES, EndpointView
 from relay_sidecar.journal.journal import Journal
+from relay_sidecar.pool.core.pool_sources import PoolSources, SourcesLine
 from relay_sidecar.streams.reflector_control import NoReflectors
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Streams

@@ -13,8 +13,8 @@ from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.kubeapi import ApiError, Unreachable
 from edge_sidecars.runtime.clock import boottime
 from relay_sidecar.core.min_resource_version import MinResourceVersion
-from relay_sidecar.core.pool_sources import PeerStreams, PoolSources, SourcesLine
 from relay_sidecar.pool import spot_check
+from relay_sidecar.pool.core.pool_sources import PeerStreams, PoolSources, SourcesLine
 from relay_sidecar.pool.spot_check import SHUNNED_FOR, SpotCheck
 from relay_sidecar.streams.reflector_control import NoReflectors
 from relay_sidecar.streams.stream import Stream

@@ -14,8 +14,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from relay_sidecar.core.token_requests import kept_answers
-from relay_sidecar.core.token_requests.kept_answers import (
+from relay_sidecar.core.token_request import BoundObjectReference, TokenRequestKey
+from relay_sidecar.kept_tokens.core import kept_answers
+from relay_sidecar.kept_tokens.core.kept_answers import (
     MAX_ANSWERS,
     AnswerChange,
     DeleteAnswers,
@@ -27,9 +28,8 @@ from relay_sidecar.core.token_requests.kept_answers import (
     Replay,
     TokenAnswer,
 )
-from relay_sidecar.core.token_requests.token_request import BoundObjectReference, TokenRequestKey
 from tests.examples import play
-from tests.unit.relay.access.token_bodies import JSON, PROTOBUF, answer_body
+from tests.unit.relay.kept_tokens.token_bodies import JSON, PROTOBUF, answer_body
 
 RETAIN = 7 * 86400.0
 HOUR = 3600.0

@@ -16,7 +16,12 @@ from edge_sidecars.apimachinery.objects import Item, Key
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from relay_sidecar.core.access.offline_clock import OfflineClock
-from relay_sidecar.core.token_requests.kept_answers import (
+from relay_sidecar.core.token_request import TokenRequestKey, issued_token
+from relay_sidecar.journal.journal import Journal
+from relay_sidecar.journal.records import Blob
+from relay_sidecar.journal.sealing.sealed_secrets import TOKENS as SPACE
+from relay_sidecar.journal.sealing.sealer import Sealer
+from relay_sidecar.kept_tokens.core.kept_answers import (
     AnswerChange,
     DeleteAnswers,
     KeepAnswer,
@@ -27,12 +32,7 @@ from relay_sidecar.core.token_requests.kept_answers import (
     Replay,
     TokenAnswer,
 )
-from relay_sidecar.core.token_requests.persisted_answer import decode, encode, record_name
-from relay_sidecar.core.token_requests.token_request import TokenRequestKey, issued_token
-from relay_sidecar.journal.journal import Journal
-from relay_sidecar.journal.records import Blob
-from relay_sidecar.journal.sealing.sealed_secrets import TOKENS as SPACE
-from relay_sidecar.journal.sealing.sealer import Sealer
+from relay_sidecar.kept_tokens.core.persisted_answer import decode, encode, record_name
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import NoRoom
 from relay_sidecar.telemetry.metrics import RelayCounters

@@ -16,14 +16,14 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from edge_sidecars.apimachinery.objects import Key
-from relay_sidecar.core.endpoint_view.endpoint_slice import (
+from relay_sidecar.core.verdicts import Verdicts
+from relay_sidecar.endpoint_view.core.endpoint_slice import (
     Endpoint,
     EndpointId,
     Overlay,
     read_endpoints,
     rendered,
 )
-from relay_sidecar.core.endpoint_view.verdicts import Verdicts
 
 # Seconds (pool.md 5): a shorter outage marks nothing; kubelets need as long to tell of their pods.
 LONG_OUTAGE: Final = 30.0

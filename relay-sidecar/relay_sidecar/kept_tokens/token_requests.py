@@ -1,6 +1,6 @@
 """TokenRequest: passed on as every write, and the one that is answered from what was kept.
 
-The very bytes of an earlier answer, where upstream gives none at all: `core/token_requests/`.
+The very bytes of an earlier answer, where upstream gives none at all: `core`.
 """
 
 from typing import Protocol
@@ -12,13 +12,13 @@ from edge_sidecars.apimachinery.status import Refused
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER
-from relay_sidecar.access.kept_tokens import KeptTokens
-from relay_sidecar.core.token_requests.kept_answers import Refuse, Replay, TokenAnswer
-from relay_sidecar.core.token_requests.token_request import (
+from relay_sidecar.core.token_request import (
     MAX_BODY,
     TokenRequestKey,
     token_request_key,
 )
+from relay_sidecar.kept_tokens.core.kept_answers import Refuse, Replay, TokenAnswer
+from relay_sidecar.kept_tokens.kept_tokens import KeptTokens
 from relay_sidecar.upstream.messages import BufferedResponse, ClientRequest, upload_of
 
 

@@ -28,7 +28,7 @@ from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER, Caller
 from relay_sidecar.config.preload import Preload
 from relay_sidecar.journal.journal import Journal
-from relay_sidecar.streams.shared_streams import is_declared
+from relay_sidecar.pool.shared_streams import is_declared
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.upstream.reflector.feed import CLOUD
 from relay_sidecar.web.api import is_kept

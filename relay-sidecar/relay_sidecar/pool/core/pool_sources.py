@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from relay_sidecar.core.endpoint_view.verdicts import Verdicts
+from relay_sidecar.core.verdicts import Verdicts
 
 # Seconds; three of its lines (pool.md 6).
 MAX_VALID: Final = 6.0

@@ -9,28 +9,28 @@ from edge_sidecars.kubeapi.credentials import watched_token
 from edge_sidecars.runtime.cli.values import Address
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.process import VERSION
+from edge_sidecars.runtime.tasks import Spawn
 from relay_sidecar.access.access_reviews import Reviews
 from relay_sidecar.config.config import Config
 from relay_sidecar.config.preload import Preload
 from relay_sidecar.core.link import UpstreamLink
-from relay_sidecar.core.pool_sources import PoolSources, SourcesLine
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Saved
 from relay_sidecar.pool import own_rights
+from relay_sidecar.pool.core.pool_sources import PoolSources, SourcesLine
 from relay_sidecar.pool.detour import Detour, NeighbourProxy
 from relay_sidecar.pool.feeds import Feeds
 from relay_sidecar.pool.follower import follow
 from relay_sidecar.pool.hub_reads import HubReads
 from relay_sidecar.pool.own_rights import OwnRights
+from relay_sidecar.pool.pool_reads import PoolReads
 from relay_sidecar.pool.spot_check import SpotCheck
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.upstream.link_probe import LinkProbe
 from relay_sidecar.upstream.reflector.source import UpstreamSource
-from relay_sidecar.web.pool_reads import PoolReads
 from relay_sidecar.web.reads.freshness import ReadSettings
 from relay_sidecar.web.reads.selection import SelectableFields
-from relay_sidecar.wiring.access import Spawn
 
 
 class SharedSources:

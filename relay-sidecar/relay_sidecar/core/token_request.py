@@ -19,7 +19,7 @@ import msgspec
 
 from edge_sidecars.apimachinery.request.accept import clauses
 from edge_sidecars.runtime.rfc1123 import is_label, is_subdomain
-from relay_sidecar.core.token_requests.protobuf import Message, NotProtobuf
+from relay_sidecar.core.token_request_protobuf import Message, NotProtobuf
 
 JSON: Final = "application/json"
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"

@@ -33,7 +33,7 @@ from http import HTTPStatus
 from typing import Final
 
 from edge_sidecars.apimachinery.status import Status, unavailable
-from relay_sidecar.core.token_requests.token_request import (
+from relay_sidecar.core.token_request import (
     TokenRequestKey,
     issued_token,
     media_type,

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from relay_sidecar.core.token_requests.protobuf import Message, NotProtobuf
-from relay_sidecar.core.token_requests.token_request import (
+from relay_sidecar.core.token_request import (
     MAX_BODY,
     BoundObjectReference,
     TokenRequestKey,
     issued_token,
     token_request_key,
 )
+from relay_sidecar.core.token_request_protobuf import Message, NotProtobuf
 from tests.examples import examples
-from tests.unit.relay.access.token_bodies import (
+from tests.unit.relay.kept_tokens.token_bodies import (
     FROM_GO,
     FROM_GO_IN_JSON,
     FROM_GO_WITH_AUDIENCES,

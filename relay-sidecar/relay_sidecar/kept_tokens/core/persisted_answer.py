@@ -14,8 +14,8 @@ from typing import Final
 
 import msgspec
 
-from relay_sidecar.core.token_requests.kept_answers import KeptAnswer, TokenAnswer
-from relay_sidecar.core.token_requests.token_request import TokenRequestKey
+from relay_sidecar.core.token_request import TokenRequestKey
+from relay_sidecar.kept_tokens.core.kept_answers import KeptAnswer, TokenAnswer
 
 _VERSION: Final = b"\x01"
 _DIGEST_SIZE: Final = 16

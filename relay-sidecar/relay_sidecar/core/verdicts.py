@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +23,14 @@ class Verdicts:
                 silent = {name for name, it in verdicts.items() if it == "Silent"} - {node}
                 return cls(frozenset(alive | {node}), frozenset(silent))
         return None
+
+
+class VerdictSource(Protocol):
+    """Where the latest verdicts are; all times are of the boot clock."""
+
+    @property
+    def valid_until(self) -> float: ...
+
+    def verdicts(self, now: float) -> Verdicts | None:
+        """None where there are none that hold."""
+        ...

@@ -16,9 +16,6 @@ from typing import Final, Self
 
 SHIFT: Final = 24
 LAST: Final = (1 << SHIFT) - 1
-# From here on a resourceVersion is one of the view, never etcd's: a thousand writes a second take
-# 35 years to get there.
-FIRST_OF_VIEW: Final = 1 << 40
 # Exclusive; how far e moves on at a start: by chance, so that what was lost from the disk is not
 # met again.
 MAX_JUMP: Final = 1 << 16
