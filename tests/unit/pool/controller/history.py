@@ -4,10 +4,10 @@ A step is one of a few kinds with small numbers, so that Hypothesis draws and sh
 returns what the observer of `world` has to say.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pool_sidecar.core.controller.pool_controller import LONGEST_REST, PoolController
+from pool_sidecar.core.controller.pool_controller import LONGEST_REST
 from pool_sidecar.core.controller.taints import MaxDead, TaintPolicy
 from pool_sidecar.core.pool_member import PeerVerdict, Verdict
 from tests.unit.pool.controller.world import World, pool_of
@@ -32,8 +32,6 @@ SECONDS = (1, 2, 5, 9, 10, 11, 29, 31, 45)
 EVERY = (10, 10, 60)
 LIMITS = (MaxDead(), MaxDead(None, 2), MaxDead(None, 9))
 
-Make = Callable[[TaintPolicy, float], PoolController]
-
 
 @dataclass(frozen=True)
 class Step:
@@ -45,9 +43,9 @@ class Step:
     pick: int
 
 
-def play(steps: Sequence[Step], make: Make = PoolController, *, limit: int = 0) -> list[str]:
+def play(steps: Sequence[Step], *, limit: int = 0) -> list[str]:
     """The violations of the whole history and of its calm end."""
-    world = World(make=make, policy=TaintPolicy(max_dead=LIMITS[limit % len(LIMITS)]))
+    world = World(policy=TaintPolicy(max_dead=LIMITS[limit % len(LIMITS)]))
     for pool, names in POOLS.items():
         pool_of(world, pool, *names)
     for step in steps:

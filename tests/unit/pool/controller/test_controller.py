@@ -320,6 +320,33 @@ def test_one_node_of_a_pool_each_ten_seconds(world: World) -> None:
     assert second - first >= 10
 
 
+def test_the_mark_of_another_controller_counts_for_the_pace(world: World) -> None:
+    world.policy = TaintPolicy(max_dead=MaxDead(None, 3))
+    world.begin()
+    world.run(20)
+    for name in ("n4", "n5"):
+        world.set_ready(name, "Unknown")
+    marked = world.nodes["n4"]
+    world.put_node(replace(marked, taints=marked.with_taints(dead=True, cut=False)))
+    for name in ("n1", "n2", "n3"):
+        world.report(name, silent("n4"), silent("n5"))
+    world.run(9)
+    assert _dead(world) == {"n4"}
+    world.run(3)
+    assert _dead(world) == {"n4", "n5"}
+
+
+def test_no_mark_is_made_that_the_nodes_as_they_are_now_do_not_confirm(world: World) -> None:
+    """The watch is behind: those that voted are not Ready any more."""
+    world.set_ready("n5", "Unknown")
+    _all_say(world, "n1", "n2", "n3")
+    world.break_watch()
+    for name in ("n2", "n3"):
+        world.set_ready(name, "False")
+    world.run(12)
+    assert _dead(world) == set()
+
+
 def test_no_more_than_a_third_is_dead_at_once_and_the_next_cannot_be_told(world: World) -> None:
     for name in ("n4", "n5"):
         world.set_ready(name, "Unknown")

@@ -187,7 +187,7 @@ class World:
         return self.controller.is_confirmed(command, pool, self.now)
 
     def _apply(self, command: Any) -> bool:
-        """By the name of its kind: a mutant has classes of its own."""
+        """Whether the API server takes it."""
         kind, member = _kind(command), self.members.get(command.name)
         if kind == "TaintNode":
             return self._apply_taints(command)

@@ -11,7 +11,6 @@ import pytest
 from pool_sidecar.core import peers
 from pool_sidecar.core.peers import Peers, Sign
 from tests.examples import examples
-from tests.unit.pool.controller.mutants import make
 from tests.unit.pool.whole_site.scenes import draw, play
 
 # Parts of all histories, which run beside each other.
@@ -32,13 +31,6 @@ def test_no_living_node_is_dead_or_out_of_endpoints_and_each_dead_one_is_dead_in
 
 
 @pytest.mark.long
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["votes of before the loss", "degraded like silent"])
-def test_a_controller_without_one_of_its_rules_is_found(name: str) -> None:
-    mutant = make(name)
-    assert any(play(seed, make=mutant) for seed in range(ENOUGH))
-
-
 def _no_signs(patch: pytest.MonkeyPatch) -> None:
     """Only TCP tells a host that lives from one that does not."""
     failed = Peers.failed

@@ -94,7 +94,7 @@ class Process:
 
 
 class Site:
-    """`make` makes a controller; `arp`: seconds, one for each node."""
+    """`more`: of the cloud; `arp`: seconds, one for each node."""
 
     def __init__(self, arp: tuple[float, ...] = (ARP,) * len(NAMES), **more: object) -> None:
         self.cloud = cloud.World(**more)  # type: ignore[arg-type]
