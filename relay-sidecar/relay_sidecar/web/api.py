@@ -148,7 +148,7 @@ class Api:
             if not self._upstream.is_up:
                 raise Refused(no_such_resource())
             return await self._forward(request, info)
-        if has_long_selectors(info):
+        if has_long_selectors(info) or not is_of_known_shards(info):
             return await self._forward(request, info)
         read = ClientRead(request, info, representation(request.headers.get("Accept", "")))
         if not read.wanted.fits(info.verb):
@@ -239,11 +239,19 @@ def check_is_upstreams(version: int | None) -> None:
 
 
 def shards_of(info: RequestInfo) -> ShardSelector:
-    """Of a request that is passed on; what else looks at the parameter, upstream knows. Raises
-    `Refused`."""
-    if info.method == "GET" and info.verb in ("list", "watch") and not info.subresource:
-        return shard_selector(info.query)
-    return EVERYTHING
+    """To which the answer to a request that is passed on is reduced; what else looks at the
+    parameter, or how else it is written, upstream knows."""
+    is_read = info.method == "GET" and info.verb in ("list", "watch") and not info.subresource
+    return shard_selector(info.query) if is_read and is_of_known_shards(info) else EVERYTHING
+
+
+def is_of_known_shards(info: RequestInfo) -> bool:
+    """Whether its shardSelector, if any, is of the grammar that is evaluated here."""
+    try:
+        shard_selector(info.query)
+    except Refused:
+        return False
+    return True
 
 
 def changes_object(info: RequestInfo) -> bool:

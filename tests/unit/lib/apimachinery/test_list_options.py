@@ -224,8 +224,8 @@ def test_what_does_not_go_together_is_invalid(query: str, complaints: list[str])
 @pytest.mark.parametrize(
     ("beside", "message"),
     [
-        ("", "invalid shard selector: unexpected expression kind 3; "),
-        ("&resourceVersion=x", "invalid shard selector: unexpected expression kind 3; "),
+        ("", "invalid shard selector: "),
+        ("&resourceVersion=x", "invalid shard selector: "),
         ("&limit=x", "strconv.ParseInt: "),
         ("&resourceVersionMatch=Exact", "ListOptions.meta.k8s.io "),
     ],

@@ -1,7 +1,5 @@
 """Shard selectors: what they select, what they are answered with, and which are refused."""
 
-import re
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -65,11 +63,8 @@ def test_the_namespace_is_hashed_where_the_ranges_say_so() -> None:
     [
         FIRST,
         f" \t{FIRST}\n",
-        f"shardRange(\n object . metadata . uid , '{LOW}',\r\n'{HALF}' ) // all of it",
+        f"shardRange(\n {UID} , '{LOW}',\r\n'{HALF}' ) ",
         f"shardRange({UID},\"{LOW}\",'{HALF}')",
-        f"shardRange({UID},'''{LOW}''',r\"\"\"{HALF}\"\"\")",
-        f"((shardRange((object.metadata).uid,('{LOW}'),'{HALF}')))",
-        f"a.b.shardRange({UID},'{LOW}','{HALF}')",
     ],
 )
 def test_what_cel_reads_alike_is_equal(spelling: str) -> None:
@@ -78,7 +73,7 @@ def test_what_cel_reads_alike_is_equal(spelling: str) -> None:
 
 def test_ranges_keep_their_order() -> None:
     upper = f"shardRange({UID}, '{HALF}', '{END}')"
-    assert str(ShardSelector.parse(f"{upper}||({FIRST}||{upper})")) == (
+    assert str(ShardSelector.parse(f"{upper}||{FIRST}||{upper}")) == (
         f"{upper} || {FIRST_NORMALISED} || {upper}"
     )
 
@@ -87,96 +82,20 @@ def of(bound: str) -> str:
     return f"shardRange({UID},{bound},'{HALF}')"
 
 
-# As kube-apiserver 1.36.3 with ShardedListAndWatch says it.
-@pytest.mark.parametrize(
-    ("spelling", "message"),
-    [
-        (" ", "empty shard selector is not allowed; omit the parameter for unfiltered lists"),
-        ("x", "unexpected expression kind 3; expected shardRange() call or || operator"),
-        ("a.b", "unexpected expression kind 7; expected shardRange() call or || operator"),
-        ("'x'", "unexpected expression kind 5; expected shardRange() call or || operator"),
-        (f"{FIRST}.x", "unexpected expression kind 7; expected shardRange() call or || operator"),
-        ("foo(1)", 'unsupported function "foo"; only shardRange() and || are allowed'),
-        (f".{FIRST}", 'unsupported function ".shardRange"; only shardRange() and || are allowed'),
-        (
-            f"{FIRST}||{FIRST}&&{FIRST}",
-            'unsupported function "_&&_"; only shardRange() and || are allowed',
-        ),
-        ("shardRange()", "shardRange() requires exactly 3 arguments, got 0"),
-        (f"{UID}.shardRange('a','b')", "shardRange() requires exactly 3 arguments, got 2"),
-        (
-            f"{FIRST} || {NAMED}",
-            'all shard ranges must use the same field, got "object.metadata.uid" and '
-            '"object.metadata.namespace"',
-        ),
-        (
-            FIRST.replace("uid", "name"),
-            'unsupported field path "object.metadata.name"; supported: object.metadata.uid, '
-            "object.metadata.namespace",
-        ),
-        (
-            FIRST.replace(UID, "'x'"),
-            "shardRange() first argument: expected field path (e.g. object.metadata.uid), "
-            "got expression kind 5",
-        ),
-        (
-            FIRST.replace(UID, "f(x).uid"),
-            "shardRange() first argument: expected field path (e.g. object.metadata.uid), "
-            "got expression kind 1",
-        ),
-        (of("0"), "hexStart must be a string literal, got int64"),
-        (of("b'0'"), "hexStart must be a string literal, got []uint8"),
-        (of(UID), "hexStart must be a string literal (e.g. '0xff'), got expression kind 7"),
-        (of("'00'"), "hexStart must have '0x' prefix, got \"00\""),
-        (of("'0x'"), "hexStart: hex value is required after '0x'"),
-        (
-            of("'0x0'"),
-            'hexStart must be a 0x-prefixed 16-digit hex value, got "0x0" '
-            '(did you mean "0x0000000000000000"?)',
-        ),
-        (
-            of("'0x20000000000000000'"),
-            "hexStart: 17-digit hex value must be '0x10000000000000000' (2^64), "
-            'got "0x20000000000000000"',
-        ),
-        (
-            of("'0x200000000000000000'"),
-            'hexStart: hex value too long (18 chars, max 17): "200000000000000000"',
-        ),
-        (
-            of("'0x000000000000000A'"),
-            'hexStart: invalid hex character "A" in "0x000000000000000A"',
-        ),
-        (
-            of("'0x000000000000000é'"),
-            'hexStart: invalid hex character "é" in "0x000000000000000é"',
-        ),
-        (of(f"'{HALF}'"), f"shard range start {HALF} must be less than end {HALF}"),
-    ],
-)
-def test_what_is_malformed_is_refused_in_the_same_words(spelling: str, message: str) -> None:
-    with pytest.raises(BadSelector, match=f"^{re.escape(f'invalid shard selector: {message}')}$"):
-        ShardSelector.parse(spelling)
-
-
 @pytest.mark.parametrize(
     "spelling",
     [
-        *("||", f"{FIRST} ||", f"|| {FIRST}", f"{FIRST} {FIRST}", f"{FIRST} | {FIRST}", "x="),
-        *(FIRST[:-1], FIRST.replace("')", "',)"), f"!{FIRST}", f"{FIRST}[0]", f"{FIRST};", "[]"),
-        *(
-            of("'0x00\\n'"),
-            of("1.5"),
-            "object..uid",
-            "'",
-            "(" * 5000,
-            "(" * 200 + FIRST + ")" * 200,
-        ),
-        f"{FIRST}\u00a0x",
+        *(" ", "x", "||", f"{FIRST} ||", f"|| {FIRST}", f"{FIRST} {FIRST}", f"{FIRST}||{NAMED}"),
+        *(f"{FIRST} && {FIRST}", f"({FIRST})", f"{FIRST} // all of it", f"a.{FIRST}", FIRST[:-1]),
+        *(FIRST.replace("uid", "name"), FIRST.replace("')", "',)"), f"{FIRST};", f"{FIRST}\u00a0"),
+        *(of(bound) for bound in ("0", "'00'", "'0x'", "'0x0'", "'0x20000000000000000'")),
+        *(of(bound) for bound in ("'0x000000000000000A'", f"r'{LOW}'", f"'{LOW}\"", f"'{HALF}'")),
+        *(of(f"'{END}'"), FIRST.replace("'0x0", "'0X0"), "(" * 5000, " " * 100_000 + FIRST),
     ],
 )
-def test_what_is_no_such_expression_is_a_parse_error(spelling: str) -> None:
-    with pytest.raises(BadSelector, match=r"^invalid shard selector: CEL parse error: "):
+def test_what_is_not_of_the_grammar_is_left_to_the_api_server(spelling: str) -> None:
+    """Also what means the same in CEL."""
+    with pytest.raises(BadSelector, match=r"^invalid shard selector: "):
         ShardSelector.parse(spelling)
 
 
