@@ -9,5 +9,4 @@ kubelet_process      whose a connection is, by its process
 access_reviews       how upstream is asked
 restart_reviews      what callers on a node may read when they start again
 authorization_store  what upstream said, persisted
-                     `--keep-secrets` on a node
 """
