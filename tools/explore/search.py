@@ -131,6 +131,7 @@ class Search:
                 following[known] = successor
             elif self._left[known] < choices.budget:
                 self._left[known] = choices.budget
+                self._nodes[known] = Step(node, choices.labels)
                 following[known] = successor
             if is_quiet:
                 self._next[node] = known

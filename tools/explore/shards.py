@@ -81,6 +81,7 @@ def sharded(
     client_go: str | None = None,
     faults: int = 1,
     restores: int = 1,
+    edits: int = 0,
     pace: Pace = PACE,
     make: Make = ShardElection,
     leases: float = 4.0,
@@ -106,6 +107,7 @@ def sharded(
             is_old = client_go == "0.26"
             actors.append(ClientGo("peer", 1.0, lease=TABLE, duration=duration, is_old=is_old))
         state = ShardState(store, actors, restores=restores)
+        state.edits = edits
         if is_settled:
             state.settle(pace, steps=round(3 * timing.lease_duration / pace.step))
         return state

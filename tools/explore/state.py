@@ -16,19 +16,21 @@ SWEEPS = 30
 
 
 class State:
-    __slots__ = ("actors", "restores", "step", "store")
+    __slots__ = ("actors", "edits", "restores", "step", "store")
     wanted = "nobody leads"
 
     def __init__(self, store: Store, actors: Sequence[Any], *, restores: int) -> None:
         self.store = store
         self.actors = list(actors)
         self.step = 0
-        # How often the store may still be put back.
+        # How often the store may still be put back, and one Lease of it by hand.
         self.restores = restores
+        self.edits = 0
 
     def copy(self) -> "State":
         new = self.__class__.__new__(self.__class__)
-        new.store, new.step, new.restores = self.store.copy(), self.step, self.restores
+        new.store, new.step = self.store.copy(), self.step
+        new.restores, new.edits = self.restores, self.edits
         new.actors = [actor.copy() for actor in self.actors]
         return new
 
@@ -39,6 +41,7 @@ class State:
         time = self.step * pace.step
         world = World(self.store, self.step, time, picks, pace, told=self.store.version)
         self._restore(world)
+        self._edit(world)
         for actor in self.actors:
             actor.strike(world)
         for actor in self.actors:
@@ -82,6 +85,15 @@ class State:
                 actor.restored(world)
                 actor.disconnect(world)
 
+    def _edit(self, world: World) -> None:
+        copies = self.store.copies() if self.edits else []
+        options = ["edits nothing"]
+        options += [f"puts {name} back to its state {ago} before" for name, ago, _ in copies]
+        if answer := world.picks.pick(options, who="an administrator"):
+            self.edits -= 1
+            self.store.put_back(copies[answer - 1][2])
+            self._tell(world)
+
     def _order(self, world: World) -> list[Any]:
         """Who acts first, where several want to. Any order is possible; another one than the
         default leads elsewhere only if two ask for one Lease, of whom one writes it. Requests for
@@ -96,15 +108,18 @@ class State:
 
     def _after(self, world: World, actor: Any, acted: bool) -> bool:
         """The others hear of what it wrote; nobody works beside it."""
+        self._tell(world)
+        if acted:
+            self.judge(world.time)
+        return acted
+
+    def _tell(self, world: World) -> None:
         log = self.store.log
         if log and log[-1].resource_version > world.told:
             news = tuple(it for it in log if it.resource_version > world.told)
             world.told = log[-1].resource_version
             for other in self.actors:
                 other.changed(news)
-        if acted:
-            self.judge(world.time)
-        return acted
 
     # ── what must hold ──
 
@@ -136,8 +151,8 @@ class State:
         canonical.add(self.store.leases)
         canonical.add(self.store.version)
         canonical.add([(it.lease, it.resource_version) for it in self.store.log])
-        if with_past and self.restores:
-            canonical.add(self.restores)
+        if with_past and (self.restores or self.edits):
+            canonical.add((self.restores, self.edits))
             for snapshot in self.store.past[:-1]:
                 canonical.add(snapshot.leases)
                 canonical.add(snapshot.version)

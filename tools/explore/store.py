@@ -6,7 +6,7 @@ seen. None is given a second time: that a Lease has the very version again, with
 which a request of before was built, is a coincidence that no client can see.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -129,6 +129,22 @@ class Store:
         self.leases, self.version = dict(then.leases), then.version
         self.log, self.past = (), self.past[: index + 1]
         self.history += 1
+
+    def copies(self) -> Sequence[tuple[str, int, Lease]]:
+        """Of each Lease the contents that it had and has no more, and how many states ago."""
+        found = []
+        for name, lease in sorted(self.leases.items()):
+            known = {_shape(lease)}
+            for ago, then in enumerate(reversed(self.past[:-1]), 1):
+                old = then.leases.get(name)
+                if old is not None and old.uid == lease.uid and _shape(old) not in known:
+                    known.add(_shape(old))
+                    found.append((name, ago, old))
+        return found
+
+    def put_back(self, copy: Lease) -> None:
+        """As `kubectl replace` of a copy: its content, as a new version."""
+        self._put(copy.raw["metadata"], copy.raw["spec"], 200)
 
     def since(self, version: int) -> tuple[Change, ...] | None:
         """What came after that version; None if it is too old, or not reached yet."""

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from elector_sidecar.core.timing import Timing
 from tools.explore.actors.actor import Pace
 from tools.explore.search import Config, Report, Search
 from tools.explore.shards import sharded
@@ -29,11 +30,17 @@ NONE = replace(
     late_events=(),
     is_lossy=False,
 )
-NAMES: dict[str, Callable[..., Config] | Pace] = {
+# No single message is lost or late: what befalls processes, links and the store.
+PROCESSES = replace(LONG, late_request=(), late_answer=(), late_events=(), is_lossy=False)
+# A lease of three steps, so that four leases are twelve.
+SHORT = Timing(lease_duration=3, renew_interval=1, request_timeout=1.5)
+NAMES: dict[str, Callable[..., Config] | Pace | Timing] = {
     "single": single,
     "sharded": sharded,
     "LONG": LONG,
     "NONE": NONE,
+    "PROCESSES": PROCESSES,
+    "SHORT": SHORT,
 }
 
 
@@ -60,12 +67,24 @@ SUITE = [
     Task("single(rates=(0.95, 1.0), faults=2)"),
     # The store is put back to any earlier state, and nothing else goes wrong.
     Task("sharded(rates=(1.0, 1.0), shards=2, faults=1, leases=1.5, pace=NONE)"),
+    Task(
+        "sharded(rates=(1.0, 1.0, 1.0), shards=3, faults=1, pace=PROCESSES, is_settled=True, "
+        "timing=SHORT)"
+    ),
 ]
-# Not one of these was ever run to its end: states of shards merge badly.
+# Not one of these was ever run to its end.
 DEEP = [
     *SUITE,
-    Task("sharded(rates=(1.0, 1.0, 1.0), shards=3, faults=1, restores=0, pace=LONG)"),
+    Task(
+        "sharded(rates=(1.0, 1.0, 1.0), shards=3, faults=2, pace=PROCESSES, is_settled=True, "
+        "timing=SHORT)"
+    ),
+    Task('single(rates=(1.0, 1.0), client_go="0.37", faults=3, pace=PROCESSES, is_settled=True)'),
+    Task('single(rates=(1.0, 1.0), client_go="0.26", faults=3, pace=PROCESSES, is_settled=True)'),
+    Task(
+        "sharded(rates=(1.0, 1.0, 1.0), shards=3, faults=1, pace=LONG, is_settled=True, "
+        "timing=SHORT)"
+    ),
     Task('sharded(rates=(1.0, 1.0), shards=2, client_go="0.26", faults=1, restores=0, pace=LONG)'),
     Task("single(rates=(1.0, 1.0), faults=3, pace=LONG)"),
-    Task("sharded(rates=(1.0, 1.0, 1.0), shards=3, faults=2, leases=2.0, pace=LONG)"),
 ]

@@ -70,6 +70,7 @@ class ShardMember(Actor):
         member = Membership(candidate, TABLE, self.shards, self._settle)
         self.core = self._make(member, now=self.now(world.time))
         self.stops, self.is_leaving, self._is_news = {}, False, True
+        self.told = dict(self.told)  # its main works on
 
     def touch(self) -> Any:
         if not self._owns_core:

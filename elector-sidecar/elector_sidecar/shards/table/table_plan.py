@@ -83,9 +83,10 @@ class TablePlan:
         self._fence_paces: dict[str, Pace] = {}
         self._duel = Pace(RETRY_DELAY, longest=LONGEST_DUEL * self._duration)
         self._restored_at = -math.inf
-        self._conflicts = 0
-        self._conflicted: tuple[str, int] | None = None
-        self._refused: tuple[str, int] | None = None
+        # By name: the version that a write was a conflict on, and how often in a row; and those
+        # that were not looked at anew since.
+        self._conflicts: dict[str, tuple[int, int]] = {}
+        self._refused: dict[str, int] = {}
         self._noticed: tuple[tuple[str, int], float] = (("", 0), 0.0)
 
     def begin_term(self) -> None:
@@ -104,7 +105,7 @@ class TablePlan:
             self._moves.passed_over(now, planned.moves.passed_over, planned.base_version)
 
     def succeeded(self, write: WriteNamed) -> None:
-        self._conflicts = 0
+        self._conflicts.pop(write.name, None)
         self._pace_of(write).succeeded()
 
     def failed(
@@ -114,11 +115,13 @@ class TablePlan:
 
     def conflicted(self, now: float, write: WriteNamed) -> None:
         """That version is not written on again before it was looked at anew (P4)."""
-        judged = (write.name, write.base_version)
+        name, version = write.name, write.base_version
         # A conflict with somebody else's write shows another version; one without is a refusal.
-        self._conflicts = self._conflicts + 1 if judged == self._conflicted else 1
-        self._refused = self._conflicted = judged
-        if self._conflicts > CONFLICTS_AT_ONCE:
+        before, count = self._conflicts.get(name, (version, 0))
+        count = count + 1 if before == version else 1
+        self._conflicts[name] = (version, count)
+        self._refused[name] = version
+        if count > CONFLICTS_AT_ONCE:
             self._pace_of(write).failed(now, is_refused=True)
 
     def _pace_of(self, write: WriteNamed) -> Pace:
@@ -130,8 +133,10 @@ class TablePlan:
 
     def looked(self, name: str) -> None:
         """It was read: what is known of it is what is stored."""
-        if self._refused is not None and self._refused[0] == name:
-            self._refused = None
+        self._refused.pop(name, None)
+
+    def _is_refused(self, planned: PlannedWrite) -> bool:
+        return self._refused.get(planned.name) == planned.base_version
 
     # ── what is due ──
 
@@ -140,7 +145,7 @@ class TablePlan:
         if number is None or not self._membership.is_registered(now):
             return None
         planned = self._planned(now, number, stamp)
-        if planned is None or self._refused == (planned.name, planned.base_version):
+        if planned is None or self._is_refused(planned):
             return None
         if planned.fences is not None:
             return planned
@@ -172,7 +177,8 @@ class TablePlan:
             self._fence(now, stamp),
             self._renewal(now, stamp),
         )
-        return min((it for it in wanted if it), key=lambda it: it.due_at, default=None)
+        possible = (it for it in wanted if it and not self._is_refused(it))
+        return min(possible, key=lambda it: it.due_at, default=None)
 
     def _renewal(self, now: float, stamp: str) -> PlannedWrite | None:
         """The table as it is, so that other candidates see that it is in use."""
@@ -316,7 +322,7 @@ class TablePlan:
             base = self._members.member(owner.lease).lease
             version = base.resource_version if base else 0
             pace = self._fence_paces.get(owner.lease)
-            if at == math.inf or self._refused == (owner.lease, version):
+            if at == math.inf or self._refused.get(owner.lease) == version:
                 continue
             if pace is not None and now < pace.not_before:
                 continue

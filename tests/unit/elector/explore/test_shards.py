@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from elector_sidecar.core.timing import Timing
 from tests.unit.elector.explore.shard_mutants import LeavesTheTableUnrenewed
 from tests.unit.elector.shards import mutants
 from tools.explore.actors.actor import Pace
+from tools.explore.play import play
 from tools.explore.search import Search
 from tools.explore.shards import sharded
 from tools.explore.suite import NONE
@@ -56,8 +58,43 @@ def test_s2_every_shard_is_owned_after_the_store_was_put_back_to_any_earlier_sta
         # Section 8, 1 of the contract: without any fault.
         (LeavesTheTableUnrenewed, {"faults": 0, "client_go": "0.26"}),
         (mutants.HandsOverUnconfirmed, {"faults": 1, "leases": 1.0, "pace": LOSSES}),
+        # What is taken early is taken whole seconds later, and in whole steps.
+        (
+            mutants.TakesEarly,
+            {
+                "faults": 1,
+                "leases": 1.5,
+                "pace": replace(NONE, freeze=(12,)),
+                "timing": Timing(lease_duration=12, renew_interval=1, request_timeout=1.5),
+                "is_settled": True,
+            },
+        ),
+        (
+            mutants.BelievesHandEdits,
+            {"faults": 2, "edits": 1, "pace": replace(NONE, cut=(3,)), "is_settled": True},
+        ),
     ],
     ids=lambda it: getattr(it, "__name__", ""),
 )
 def test_mutants_of_the_core_are_found(mutant: Any, configuration: dict[str, Any]) -> None:
     assert found(make=mutant, **TWO, **configuration).startswith("S1")
+
+
+def test_who_names_terms_by_identities_alone_never_takes_its_own_shards_again() -> None:
+    """No other owns them: its next term takes the entries of the one before for its own."""
+    alone = {**TWO, "rates": (1.0,)}
+    pace = replace(NONE, cut=(2,))
+    broken = found(make=mutants.NamesOnlyIdentities, **alone, pace=pace, is_settled=True)
+    assert broken.startswith("not every shard is owned")
+
+
+def test_s5_a_member_writes_no_storm_where_a_restore_hides_the_lease_of_a_dead_one() -> None:
+    """Its writes of the table and of that Lease are conflicts in turn, until it has listed."""
+    config = sharded(**{**TWO, "restores": 1}, pace=replace(NONE, crash=(1,)), is_settled=True)
+    play(
+        config,
+        {
+            13: ["pod-1 crashes for 1 steps"],
+            16: ["the store is put back to its state 2 before"],
+        },
+    )
