@@ -14,7 +14,7 @@ from elector_sidecar.config.config import Config
 from elector_sidecar.core.lease import Lease
 from elector_sidecar.core.lease_writes import Candidate
 from elector_sidecar.leases.lease_client import Applied, Conflicted, Found, Lost, Refused
-from elector_sidecar.leases.shard_client import Listed, ShardClient
+from elector_sidecar.leases.shard_client import Listed, ShardLeaseClient
 from elector_sidecar.shards.lease_stream import ListLeases, ReadNamed, WatchLeases
 from elector_sidecar.shards.members.membership import ShardMember
 from elector_sidecar.shards.shard_election import ShardElection
@@ -40,7 +40,7 @@ class Sharding:
             ),
             now=boottime(),
         )
-        self.client = ShardClient(server, config)
+        self.client = ShardLeaseClient(server, config)
         self._watching: asyncio.Task[None] | None = None
         self._told: tuple[object, ...] = ()
         self._unowned_time = UnownedTime()
@@ -123,13 +123,13 @@ class Sharding:
         kick()
 
 
-class _Failed(Protocol):
+class _FailureReport(Protocol):
     def __call__(
         self, id: int, now: float, /, *, is_refused: bool, retry_after: float | None
     ) -> None: ...
 
 
-def _report(failure: Lost | Refused, id: int, failed: _Failed) -> None:
+def _report(failure: Lost | Refused, id: int, failed: _FailureReport) -> None:
     failed(
         id,
         boottime(),

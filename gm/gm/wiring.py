@@ -25,7 +25,7 @@ from edge_sidecars.sedna_api.core.kinds import KINDS, NODE_REPORT
 from gm.cache.indexes import AUTOSCALER, CHILD_KINDS, SELECTOR
 from gm.cache.informer_cache import ALL_NAMESPACES
 from gm.cache.informers import Informers
-from gm.config.config import Config, Leadership, Mode
+from gm.config.config import Config, LeadershipMode, Mode
 from gm.controller import crd_check
 from gm.controller.api_writes import api_writes
 from gm.controller.applier import Applier
@@ -34,7 +34,7 @@ from gm.controller.crd_check import MissingDefinitions
 from gm.controller.events import event_namespace, event_recorder, second_stream_event
 from gm.controller.ownership import Ownership, ShardOwner, SingleLeader, everything
 from gm.controller.reference_lookup import NODES, ReferenceLookup
-from gm.controller.relay_link import Link
+from gm.controller.relay_link import GmRelayLink
 from gm.controller.secret_lookup import SecretLookup
 from gm.core.engine.plan import NODE
 from gm.core.kind import WorkerSettings
@@ -78,11 +78,11 @@ class GlobalManager:
         self.api = api
         self._began = boottime()
         self._lack = "the CRDs were not looked at yet"
-        self._of_shards = config.leadership is Leadership.SHARDS
+        self._of_shards = config.leadership is LeadershipMode.SHARDS
         self.ownership: Ownership = (ShardOwner if self._of_shards else SingleLeader)(
             config.elector, request_timeout=timeout, user_agent=user_agent(instance)
         )
-        self.link = Link(relay, lambda: self.informers.moved())
+        self.link = GmRelayLink(relay, lambda: self.informers.moved())
         self.informers = Informers(lambda: self.link.is_up, namespaces=config.namespaces)
         self._writes = api_writes(api, self.ownership.may_act, timeout=timeout)
         self._report_writes = api_writes(

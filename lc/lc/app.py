@@ -28,7 +28,7 @@ from edge_sidecars.walstore.database import Damaged
 from edge_sidecars.walstore.files import DirectoryInUse
 from lc.config import PREFIX, SEDNA_TWINS
 from lc.config.config import Config, load, parser
-from lc.files.remote_files import Limits, Remote
+from lc.files.remote_files import Remote, TransferLimits
 from lc.store import StoreUnavailable, open_store
 from lc.store.failures import NewerSchema
 from lc.web.authentication import LoopbackOnly, TokenAuthentication, TokenFile
@@ -109,7 +109,7 @@ async def _serve(config: Config) -> None:
     install_signal_handlers(loop, stopping.set, logger=logger)
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(config.data_dir))
-        limits = Limits(config.max_transfer_size, config.transfer_timeout)
+        limits = TransferLimits(config.max_transfer_size, config.transfer_timeout)
         remote = Remote(limits)
         stack.push_async_callback(remote.close)
         controller = LocalController(config, store, remote)

@@ -70,7 +70,7 @@ class Releasing:
 
 
 @dataclass(frozen=True)
-class Backoff:
+class TermBackoff:
     """An ex-leader leaves the Lease to others. `may_end_early`: once nobody has taken it."""
 
     cause: HandoverCause
@@ -83,7 +83,7 @@ class Stopped:
     cause: HandoverCause
 
 
-Phase = Gated | Contending | Draining | Releasing | Backoff | Stopped
+Phase = Gated | Contending | Draining | Releasing | TermBackoff | Stopped
 
 
 def intent_in(phase: Phase) -> Intent:
@@ -95,5 +95,5 @@ def intent_in(phase: Phase) -> Intent:
             return Intent.HOLD
         case Releasing():
             return Intent.RELEASE
-        case Gated() | Backoff() | Stopped():
+        case Gated() | TermBackoff() | Stopped():
             return Intent.ABSTAIN

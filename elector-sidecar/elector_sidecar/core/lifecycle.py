@@ -18,7 +18,6 @@ from enum import Enum
 from typing import get_args
 
 from elector_sidecar.core.handover import (
-    Backoff,
     Contending,
     Draining,
     Gated,
@@ -28,6 +27,7 @@ from elector_sidecar.core.handover import (
     Phase,
     Releasing,
     Stopped,
+    TermBackoff,
     intent_in,
 )
 
@@ -194,7 +194,7 @@ class Lifecycle:
             case _ if self._policy.release_on_term or not self._work_may_run or facts.is_unasked:
                 # A main that was never told to begin is not at work.
                 self._release(now, HandoverCause.TERMINATION)
-            case Backoff():  # its time to drain is over already: it is left to expire
+            case TermBackoff():  # its time to drain is over already: it is left to expire
                 self._finish(now, HandoverCause.TERMINATION, was_released=False)
             case _:
                 self._drain(now, HandoverCause.TERMINATION)
@@ -231,7 +231,7 @@ class Lifecycle:
         match self._phase:
             case Draining(deadline=deadline) | Releasing(deadline=deadline):
                 return deadline
-            case Backoff(until=until) if not self._is_listener_unresponsive:
+            case TermBackoff(until=until) if not self._is_listener_unresponsive:
                 return until
             case _:
                 return math.inf
@@ -248,7 +248,7 @@ class Lifecycle:
                 # What a fresh look does not show as released by then is left to expire.
                 if facts.is_released or now >= deadline:
                     self._finish(now, cause, was_released=facts.is_released, cooldown=cooldown)
-            case Backoff() as backoff:
+            case TermBackoff() as backoff:
                 self._step_backoff(now, facts, backoff)
             case Stopped():
                 pass
@@ -306,7 +306,7 @@ class Lifecycle:
             # The main may still work: the Lease is not renewed any more, and expires (H3).
             self._finish(now, phase.cause, was_released=False, cooldown=phase.cooldown)
 
-    def _step_backoff(self, now: float, facts: LeaseFacts, phase: Backoff) -> None:
+    def _step_backoff(self, now: float, facts: LeaseFacts, phase: TermBackoff) -> None:
         was_unhealthy = phase.cause is HandoverCause.UNHEALTHY
         if was_unhealthy and facts.holds_record and self._gate.is_main_gone:
             # It failed before, and has ended while the Lease expires: restarted by kubelet.
@@ -352,7 +352,7 @@ class Lifecycle:
         # A main that is well again contends as soon as it is clear that nobody else will; a
         # resignation or an unresponsive listener is to keep this pod out.
         may_end_early = cause in (HandoverCause.UNHEALTHY, HandoverCause.GONE)
-        self._phase = Backoff(cause, now + seconds, may_end_early)
+        self._phase = TermBackoff(cause, now + seconds, may_end_early)
 
 
 def _reason_for(phase: Phase, now: float, *, health: Health | None) -> str:
@@ -366,7 +366,7 @@ def _reason_for(phase: Phase, now: float, *, health: Health | None) -> str:
             return f"waiting for the main to stop: {cause.value}"
         case Releasing(cause=cause):
             return f"releasing the Lease: {cause.value}"
-        case Backoff(cause=cause, until=until):
+        case TermBackoff(cause=cause, until=until):
             return f"not contending for another {max(until - now, 0.0):.1f}s: {cause.value}"
         case Stopped(cause=cause):
             return cause.value

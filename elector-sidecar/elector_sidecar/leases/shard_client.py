@@ -41,7 +41,7 @@ class Listed:
     resource_version: int
 
 
-class ShardClient(LeaseClient):
+class ShardLeaseClient(LeaseClient):
     def __init__(self, server: ApiClient, config: Config) -> None:
         super().__init__(server, config, name=config.member_lease)
         self._label = f"{ELECTION_LABEL}={config.lease}"

@@ -167,12 +167,12 @@ class _Condition(msgspec.Struct):
     stage: str = ""
 
 
-class _Status(msgspec.Struct):
+class _CountedStatus(msgspec.Struct):
     conditions: list[_Condition] = []
 
 
 class _Counted(msgspec.Struct):
-    status: _Status = msgspec.field(default_factory=_Status)
+    status: _CountedStatus = msgspec.field(default_factory=_CountedStatus)
 
 
 _COUNTED = msgspec.json.Decoder(_Counted)

@@ -23,16 +23,16 @@ MISSHAPEN = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 Find = Callable[[ObjectKey], Json | None]
 
 
-class _Metadata(msgspec.Struct, gc=False):
+class _NodeMetadata(msgspec.Struct, gc=False):
     annotations: msgspec.Raw = msgspec.Raw(b"")
 
 
-class _Object(msgspec.Struct, gc=False):
-    metadata: _Metadata
+class _NodeObject(msgspec.Struct, gc=False):
+    metadata: _NodeMetadata
     spec: msgspec.Raw = msgspec.Raw(b"")
 
 
-_OBJECT = msgspec.json.Decoder(_Object)
+_OBJECT = msgspec.json.Decoder(_NodeObject)
 
 
 @dataclass(frozen=True, slots=True)

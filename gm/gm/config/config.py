@@ -68,14 +68,14 @@ _COMBINATIONS = (Excludes(_HUB, "mode", "relay", "no LC comes to GM"),)
 
 
 class Mode(Enum):
-    """How LCs are reached; who reconciles is told by `Leadership`, in each of them."""
+    """How LCs are reached; who reconciles is told by `LeadershipMode`, in each of them."""
 
     ACTIVE_STANDBY = "active-standby"
     ACTIVE_ACTIVE = "active-active"
     RELAY = "relay"
 
 
-class Leadership(Enum):
+class LeadershipMode(Enum):
     """Who reconciles."""
 
     LEADER = "leader"
@@ -105,7 +105,7 @@ class Config:
         "LCs talk to the leader, to any GM, or to no GM but their relays; default active-standby",
         group="how GM and its LCs work together",
     )
-    leadership: Leadership = one_of(
+    leadership: LeadershipMode = one_of(
         "leader|shards",
         "the leader decides about all objects, or each GM about those of its elector's shards; "
         "default leader",
@@ -316,7 +316,9 @@ def load(arguments: Sequence[str], environ: Mapping[str, str]) -> Config:
 def _config(options: Options, environ: Mapping[str, str]) -> Config:
     mode = Mode(options.choice("mode", *(each.value for each in Mode)))
     refuse_meaningless(Config, options, _COMBINATIONS)
-    leadership = Leadership(options.choice("leadership", *(each.value for each in Leadership)))
+    leadership = LeadershipMode(
+        options.choice("leadership", *(each.value for each in LeadershipMode))
+    )
     values = option_values(Config, options) | {"mode": mode, "leadership": leadership}
     if mode is Mode.RELAY:
         values["stream_listen"] = None

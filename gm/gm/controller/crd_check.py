@@ -37,7 +37,7 @@ class _Schema(msgspec.Struct):
     )
 
 
-class _Status(msgspec.Struct):
+class _StatusSchema(msgspec.Struct):
     properties: dict[str, msgspec.Raw] = {}
     preserves: bool = msgspec.field(name=_PRESERVES, default=False)
 
@@ -51,7 +51,7 @@ class _Document(msgspec.Struct):
 
 
 _DOCUMENT = msgspec.json.Decoder(_Document)
-_STATUS = msgspec.json.Decoder(_Status)
+_STATUS = msgspec.json.Decoder(_StatusSchema)
 
 
 def judge(document: bytes) -> None:

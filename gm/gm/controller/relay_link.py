@@ -16,7 +16,7 @@ TIMEOUT = 1.0
 FAILURES = 2
 
 
-class Link:
+class GmRelayLink:
     """`changed` is called whenever `is_up` changed."""
 
     def __init__(self, relay: ApiClient | None, changed: Callable[[], None]) -> None:

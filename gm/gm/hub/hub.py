@@ -22,7 +22,7 @@ from edge_sidecars.sedna_api.core.messages import Hello
 from gm.hub.core.proof import NodeProof, SecondStream, may_replace
 from gm.hub.core.redial_policy import RestoreDetection, RestoreVerdict, is_news, lifetime, pace
 from gm.hub.core.session import EndCause, SessionEnded
-from gm.hub.ports import MayServe, NodeObjects, ReportSink
+from gm.hub.ports import HubObjects, MayServe, ReportSink
 from gm.hub.stream import Connected, NodeStream
 
 # Seconds; the lead ends by the passing of time, of which nobody tells.
@@ -44,7 +44,7 @@ class Hub:
 
     def __init__(
         self,
-        objects: NodeObjects,
+        objects: HubObjects,
         sink: ReportSink,
         *,
         may_serve: MayServe,

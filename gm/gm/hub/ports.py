@@ -17,7 +17,7 @@ from gm.cache.informers import NodeListener
 from gm.hub.core.sedna_messages import Unresolved
 
 
-class NodeObjects(Protocol):
+class HubObjects(Protocol):
     """All objects that nodes are to know. What `node_documents` gives and what listeners heard
     agree at every moment."""
 

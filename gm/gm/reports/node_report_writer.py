@@ -32,11 +32,11 @@ from gm.controller.api_writes import TROUBLE
 ATTEMPTS = 8
 
 
-class _Status(msgspec.Struct):
+class _ReportStatus(msgspec.Struct):
     status: dict[str, msgspec.Raw] = {}
 
 
-_STATUS = msgspec.json.Decoder(_Status)
+_STATUS = msgspec.json.Decoder(_ReportStatus)
 _ANY = msgspec.json.Decoder()
 
 

@@ -28,7 +28,7 @@ class LeaderStatus(_Status, frozen=True):
     remaining_seconds: float
 
 
-class MemberStatus(_Status, frozen=True):
+class GmMemberStatus(_Status, frozen=True):
     """`owned`: how many shards."""
 
     pod: str
@@ -46,7 +46,7 @@ class ShardsStatus(_Status, frozen=True):
     unowned: int
     moves: int
     remaining_seconds: float
-    members: Sequence[MemberStatus]
+    members: Sequence[GmMemberStatus]
     reason: str
 
 
@@ -138,7 +138,7 @@ def shards_status(ownership: Ownership) -> ShardsStatus | None:
         unowned=document.unowned,
         moves=ownership.moves,
         remaining_seconds=ownership.remaining,
-        members=[MemberStatus(it.pod, it.owned, it.is_settled) for it in document.members],
+        members=[GmMemberStatus(it.pod, it.owned, it.is_settled) for it in document.members],
         reason=document.reason,
     )
 

@@ -69,7 +69,7 @@ class Transfer:
     logged_at: float = 0.0
 
 
-class Limits(msgspec.Struct, frozen=True):
+class TransferLimits(msgspec.Struct, frozen=True):
     """Of one transfer: bytes, and seconds from its first request on."""
 
     size: int = 16 * 1024**3
@@ -79,8 +79,8 @@ class Limits(msgspec.Struct, frozen=True):
 class Remote:
     """All transfers share its connections."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        self._limits = limits or Limits()
+    def __init__(self, limits: TransferLimits | None = None) -> None:
+        self._limits = limits or TransferLimits()
         self._session: aiohttp.ClientSession | None = None
         self._trust: ssl.SSLContext | None = None
         self._transfers: list[Transfer] = []
@@ -297,7 +297,7 @@ def _condition(validator: str) -> dict[str, str]:
 
 
 async def _chunks(
-    response: aiohttp.ClientResponse, transfer: Transfer, limits: Limits
+    response: aiohttp.ClientResponse, transfer: Transfer, limits: TransferLimits
 ) -> AsyncIterator[bytes]:
     if (transfer.size or 0) > limits.size:
         raise _TooLarge
@@ -330,7 +330,7 @@ class _TooLarge(Exception):
 
 
 @contextmanager
-def _told(url: str, limits: Limits, deadline: asyncio.Timeout) -> Iterator[None]:
+def _told(url: str, limits: TransferLimits, deadline: asyncio.Timeout) -> Iterator[None]:
     """What goes wrong as `RemoteError`."""
     try:
         yield

@@ -53,7 +53,7 @@ def selections(node: str) -> dict[ResourceKind, dict[str, str]]:
 RETRY_AFTER = 2.0
 
 
-class Intake:
+class ObjectIntake:
     """A sink of `reflect`; `is_listed`: whether it has come as a whole in this process."""
 
     def __init__(self, store: Store, kind: str) -> None:
@@ -138,7 +138,7 @@ class RelayLink:
         self._namespace = config.namespace
         self._redial_cap = config.redial_cap
         self._selections = selections(node)
-        self._intakes = {kind: Intake(store, kind.singular) for kind in self._selections}
+        self._intakes = {kind: ObjectIntake(store, kind.singular) for kind in self._selections}
         reports = ReportApi(self._api, node=node, is_link_up=self._is_link_up)
         self._reports = OwnNodeReports(store, reports, node=node, redial_cap=config.redial_cap)
         self._peer = config.api

@@ -42,7 +42,7 @@ class StoreListener(Protocol):
     def report_enqueued(self, report: Report) -> None: ...
 
 
-class _Entry(msgspec.Struct, frozen=True):
+class _WriteEntry(msgspec.Struct, frozen=True):
     """`uid`: whose queue it needs, "" for none. `answer` is given what `work` returned."""
 
     work: Callable[[Transaction], Any]
@@ -62,7 +62,7 @@ class StoreWriter:
         self._database = database
         self._thread = thread
         self._contents = contents
-        self._entries: list[_Entry] = []
+        self._entries: list[_WriteEntry] = []
         self._wanted = asyncio.Event()
         self._is_stopping = False
 
@@ -71,7 +71,7 @@ class StoreWriter:
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         # A caller that was cancelled does not look at the error.
         answer.add_done_callback(lambda done: done.cancelled() or done.exception())
-        self._entries.append(_Entry(work, answer, uid))
+        self._entries.append(_WriteEntry(work, answer, uid))
         self._wanted.set()
         return answer
 
@@ -136,7 +136,7 @@ class StoreWriter:
             if it.report is not None:
                 listener.report_enqueued(it.report)
 
-    def _failed(self, entries: Collection[_Entry], error: StoreUnavailable) -> None:
+    def _failed(self, entries: Collection[_WriteEntry], error: StoreUnavailable) -> None:
         if not self.failure:
             logger.warning("the disk takes no changes", extra=fields(error=error))
         self.failure = str(error)
@@ -153,7 +153,7 @@ class StoreWriter:
             read = partial(self._database.read_queues, missing, store_id=store_id)
             self._contents.queues.update(await self._thread.run(read))
 
-    def _forget_queues(self, entries: Collection[_Entry]) -> None:
+    def _forget_queues(self, entries: Collection[_WriteEntry]) -> None:
         """Of objects that are not here, and for which nothing waits: they are on disk."""
         contents = self._contents
         for entry in entries:
@@ -173,7 +173,7 @@ class StoreWriter:
             self._contents.notes.pop(key, None)
 
 
-def _answer(entry: _Entry, transaction: Transaction) -> object:
+def _answer(entry: _WriteEntry, transaction: Transaction) -> object:
     """What its work returned, or why it was refused."""
     try:
         return entry.work(transaction)

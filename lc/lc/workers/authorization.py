@@ -22,15 +22,15 @@ class KeyNotHere(Exception):
     """The object is known, and its key is not yet."""
 
 
-class _Metadata(msgspec.Struct):
+class _WorkerMetadata(msgspec.Struct):
     annotations: Mapping[str, object] = {}
 
 
-class _Object(msgspec.Struct):
-    metadata: _Metadata
+class _WorkerObject(msgspec.Struct):
+    metadata: _WorkerMetadata
 
 
-_OBJECT = msgspec.json.Decoder(_Object)
+_OBJECT = msgspec.json.Decoder(_WorkerObject)
 
 
 class WorkerAuthorization:

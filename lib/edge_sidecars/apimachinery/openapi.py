@@ -78,12 +78,12 @@ class _OfResource(Struct):
     )
 
 
-class _Reference(Struct, rename="camel"):
+class _OpenapiReference(Struct, rename="camel"):
     server_relative_url: str = msgspec.field(name="serverRelativeURL")
 
 
-class _Index(Struct):
-    paths: dict[str, _Reference]
+class _OpenapiIndex(Struct):
+    paths: dict[str, _OpenapiReference]
 
 
 def read_schemas(document: bytes) -> dict[str, PublishedSchema]:
@@ -108,7 +108,7 @@ def read_hashes(index: bytes) -> dict[str, str]:
     """
     return {
         path: reference.server_relative_url.partition("?hash=")[2]
-        for path, reference in decode(msgspec.json.Decoder(_Index), index).paths.items()
+        for path, reference in decode(msgspec.json.Decoder(_OpenapiIndex), index).paths.items()
     }
 
 

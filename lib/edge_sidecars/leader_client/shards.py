@@ -48,7 +48,7 @@ class Shard:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ShardsMember:
     """`owned`: how many shards."""
 
     identity: str
@@ -68,7 +68,7 @@ class ShardsDocument:
     remaining: float
     valid_until: float | None
     identity: str
-    members: tuple[Member, ...]
+    members: tuple[ShardsMember, ...]
     unowned: int
     reason: str
 
@@ -195,9 +195,9 @@ def _shards(document: Mapping[str, object], key: str, shards: int) -> tuple[Shar
     return tuple(found)
 
 
-def _member(entry: Mapping[str, object]) -> Member:
+def _member(entry: Mapping[str, object]) -> ShardsMember:
     owned = entry.get("owned")
-    return Member(
+    return ShardsMember(
         identity=text(entry.get("identity")),
         pod=text(entry.get("pod")),
         owned=owned if _is_whole(owned) else 0,

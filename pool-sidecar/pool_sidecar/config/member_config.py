@@ -31,7 +31,7 @@ from edge_sidecars.runtime.cli.values import (
     whole,
 )
 from pool_sidecar.config import DEFAULT_LISTEN, PREFIX
-from pool_sidecar.core.budget import Limits
+from pool_sidecar.core.budget import LendingLimits
 from pool_sidecar.core.pool_member import MAX_ADDRESSES
 
 # Bytes; below, a heartbeat over a lent link takes longer than kubelet's own may.
@@ -193,8 +193,8 @@ class MemberConfig:
             )
 
     @property
-    def limits(self) -> Limits:
-        return Limits(
+    def limits(self) -> LendingLimits:
+        return LendingLimits(
             self.lend_rate, self.lend_burst, self.lend_connections, self.lend_all_connections
         )
 

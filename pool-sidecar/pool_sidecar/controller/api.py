@@ -35,7 +35,7 @@ NODES: Final = "/api/v1/nodes"
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class WriteFailure:
     """`is_lost`: it may have been applied all the same."""
 
     why: str
@@ -112,14 +112,14 @@ class PoolApi:
             return
 
 
-def failure(error: NotLeading | ApiError | Unreachable | ValueError) -> Failure:
+def failure(error: NotLeading | ApiError | Unreachable | ValueError) -> WriteFailure:
     """What a failed write means for who decided it."""
     if isinstance(error, NotLeading):
-        return Failure("not leading", is_conflict=False, is_lost=False)
+        return WriteFailure("not leading", is_conflict=False, is_lost=False)
     if isinstance(error, ApiError):
         is_conflict = error.status in (404, 409)
-        return Failure(str(error), is_conflict, is_lost=not error.is_refusal)
-    return Failure(str(error), is_conflict=False, is_lost=not isinstance(error, NotSent))
+        return WriteFailure(str(error), is_conflict, is_lost=not error.is_refusal)
+    return WriteFailure(str(error), is_conflict=False, is_lost=not isinstance(error, NotSent))
 
 
 def _new_member(command: CreateMember) -> Json:

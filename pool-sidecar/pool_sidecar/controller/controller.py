@@ -29,7 +29,7 @@ from pool_sidecar.core.controller.conditions import (
 from pool_sidecar.core.controller.membership import pool_of
 from pool_sidecar.core.controller.node_state import DEAD as DEAD_KEY
 from pool_sidecar.core.controller.node_state import KEEP_PODS
-from pool_sidecar.core.controller.pool_controller import Command, Plan, PoolController
+from pool_sidecar.core.controller.pool_controller import Command, PoolController, PoolPlan
 from pool_sidecar.core.controller.taints import TaintNode, TaintPolicy
 
 # Seconds.
@@ -154,7 +154,7 @@ class Controller:
         self.core.node_answered(node, boottime())
         return True
 
-    def _tell(self, plan: Plan) -> None:
+    def _tell(self, plan: PoolPlan) -> None:
         for each in plan.undecided:
             reason = KEPT if each.is_wanted else CANNOT_TELL
             self.events.tell(each.node, reason, f"the node is kept: {each.why}")

@@ -13,7 +13,7 @@ MIB = 1024 * KIB
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class LendingLimits:
     """`rate` in bytes a second, `burst` in bytes."""
 
     rate: int = 64 * KIB
@@ -32,7 +32,7 @@ class Limits:
 
 
 class _Bucket:
-    def __init__(self, limits: Limits, now: float) -> None:
+    def __init__(self, limits: LendingLimits, now: float) -> None:
         self._limits = limits
         self._tokens = float(limits.burst)
         self._at = now
@@ -53,7 +53,7 @@ class _Bucket:
 
 
 class Budget:
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: LendingLimits) -> None:
         self._limits = limits
         self._open: Counter[str] = Counter()
         self._buckets: dict[str, _Bucket] = {}
@@ -93,7 +93,7 @@ class Rate:
     """So many a second of each name, after a burst."""
 
     def __init__(self, rate: int, burst: int) -> None:
-        self._limits = Limits(rate=rate, burst=burst)
+        self._limits = LendingLimits(rate=rate, burst=burst)
         self._buckets: dict[str, _Bucket] = {}
 
     def takes(self, name: str, now: float) -> bool:

@@ -31,7 +31,7 @@ HEALTHY_FOR: Final = 2.0
 RETRY: Final = 2.0
 
 
-class Unusable(ValueError):
+class UnusableLease(ValueError):
     """The Lease is not what kubelet writes."""
 
 
@@ -111,18 +111,18 @@ class Heartbeat:
 
 
 def seen(lease: Any) -> LeaseSeen:
-    """Of a Lease as the API has it. Raises `Unusable`."""
+    """Of a Lease as the API has it. Raises `UnusableLease`."""
     match lease:
         case {
             "metadata": {"resourceVersion": str(version)},
             "spec": {"renewTime": str(renewed)},
         }:
             return LeaseSeen(version, _micros(renewed))
-    raise Unusable("a Lease without a resourceVersion or a renewTime")
+    raise UnusableLease("a Lease without a resourceVersion or a renewTime")
 
 
 def _micros(text: str) -> int:
     moment = rfc3339.parse(text)
     if moment is None:
-        raise Unusable(f"renewTime {text!r:.80} is no time with a zone")
+        raise UnusableLease(f"renewTime {text!r:.80} is no time with a zone")
     return rfc3339.micros(moment)

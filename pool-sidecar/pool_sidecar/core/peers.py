@@ -65,19 +65,19 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class HeardState:
     """A state, and when it came."""
 
     state: LanState
     at: float
 
 
-class _Record:
+class _PeerRecord:
     """What was seen of one peer."""
 
     def __init__(self, peer: Peer) -> None:
         self.peer = peer
-        self.heard: Heard | None = None
+        self.heard: HeardState | None = None
         self.alive_at: float | None = None
         # By a process before this one.
         self.is_restored = False
@@ -146,7 +146,7 @@ class _Record:
 
 class Peers:
     def __init__(self) -> None:
-        self._records: dict[str, _Record] = {}
+        self._records: dict[str, _PeerRecord] = {}
         self._trouble_until = 0.0
         # Of peers that the directory has not named yet.
         self._restored: dict[str, Hearing] = {}
@@ -178,9 +178,9 @@ class Peers:
             record.peer = peer
             self._records[name] = record
 
-    def _met(self, peer: Peer) -> _Record:
+    def _met(self, peer: Peer) -> _PeerRecord:
         """One that is new here, or has another identity."""
-        record, before = _Record(peer), self._restored.pop(peer.name, None)
+        record, before = _PeerRecord(peer), self._restored.pop(peer.name, None)
         if before is not None and before.identity == identity_of(peer):
             record.alive_at, record.is_restored = before.at, True
         return record
@@ -193,7 +193,7 @@ class Peers:
         if state.node != name:
             self.failed(name, Sign.HOST_LIVES, now)
             return
-        record.heard = Heard(state, now)
+        record.heard = HeardState(state, now)
         if state.is_kubelet_ok:
             is_known = record.seen is not None and record.seen.verdict is Verdict.ALIVE
             self.news += not is_known
@@ -240,7 +240,7 @@ class Peers:
         heard = None if record is None else record.heard
         return heard.state if heard is not None and now - heard.at <= within else None
 
-    def heard(self, now: float) -> Iterable[Heard]:
+    def heard(self, now: float) -> Iterable[HeardState]:
         """The valid words of all peers."""
         found = (record.heard for record in self._records.values())
         return [it for it in found if it is not None and now - it.at <= STATE_VALID]

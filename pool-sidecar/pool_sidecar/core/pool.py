@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Final
 
 from pool_sidecar.core.members import Directory
-from pool_sidecar.core.peers import Heard, Peers
+from pool_sidecar.core.peers import HeardState, Peers
 from pool_sidecar.core.pool_member import Link
 from pool_sidecar.core.pool_streams import RelayStreams, StreamHealth
 
@@ -223,7 +223,7 @@ class Pool:
         ]
         return max(claims, default=(0, ""))[1]
 
-    def _is_hub(self, heard: Heard, now: float) -> bool:
+    def _is_hub(self, heard: HeardState, now: float) -> bool:
         peer = self.directory.peers.get(heard.state.node)
         claim = heard.state.leads
         is_claimed = claim is not None and claim.remaining - (now - heard.at) > 0

@@ -28,7 +28,7 @@ from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger, sparing
 from edge_sidecars.runtime.scarcity import is_reserved, report, scarcity
 from edge_sidecars.runtime.web.listener import PAUSE
-from pool_sidecar.core.budget import Budget, Limits, Rate
+from pool_sidecar.core.budget import Budget, LendingLimits, Rate
 from pool_sidecar.core.members import Directory, Peer
 from pool_sidecar.core.tickets import Tickets
 from pool_sidecar.lan.certificate import Certificate
@@ -68,7 +68,7 @@ SPARE: Final = 16
 CLOUD: Final = "cloud"
 # To the relay, at a time: of one peer, whose relays have one for each pool-scoped stream and one
 # beside it now and then; of all.
-READERS: Final = Limits(connections=24, all_connections=512)
+READERS: Final = LendingLimits(connections=24, all_connections=512)
 
 
 class Lender(Protocol):
@@ -95,7 +95,7 @@ class LanListener:
         self,
         lender: Lender,
         own: Certificate,
-        limits: Limits,
+        limits: LendingLimits,
         *,
         server: tuple[str, int],
         relay: tuple[str, int],
@@ -113,7 +113,7 @@ class LanListener:
         self._reading = Budget(READERS)
         self._limits = limits
         self._requests = Budget(
-            Limits(
+            LendingLimits(
                 rate=REQUEST_RATE,
                 burst=REQUEST_BURST,
                 connections=limits.connections + READERS.connections + SPARE,

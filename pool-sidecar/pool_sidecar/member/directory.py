@@ -23,7 +23,7 @@ LONGEST_DELAY: Final = 4.0
 TOKEN_INTERVAL: Final = 2.0
 
 
-class _Members:
+class _MemberSink:
     """A sink of `reflect`."""
 
     def __init__(self, changed: Callable[[Sequence[PoolMember]], None]) -> None:
@@ -102,13 +102,13 @@ class DirectoryFollower:
     async def _follow_own(self) -> None:
         name = self._member.config.node
         params = {"fieldSelector": f"metadata.name={name}"}
-        await self._reflect(_Members(self._found_own), params)
+        await self._reflect(_MemberSink(self._found_own), params)
 
     async def _follow_pool(self, pool: str) -> None:
         params = {"labelSelector": f"{POOL_LABEL}={pool}"}
-        await self._reflect(_Members(self._member.follow), params)
+        await self._reflect(_MemberSink(self._member.follow), params)
 
-    async def _reflect(self, sink: _Members, params: dict[str, str]) -> None:
+    async def _reflect(self, sink: _MemberSink, params: dict[str, str]) -> None:
         await reflect(
             self._relay,
             PATH,

@@ -12,7 +12,7 @@ from edge_sidecars.kubeapi import ApiError, Conflict, NotFound, Unreachable
 from edge_sidecars.runtime import rfc3339
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger, sparing
-from pool_sidecar.core.heartbeat import Unusable, seen
+from pool_sidecar.core.heartbeat import UnusableLease, seen
 from pool_sidecar.member.cloud import Cloud
 from pool_sidecar.member.member import Member
 
@@ -56,7 +56,7 @@ async def _look(member: Member, cloud: Cloud) -> None:
     except (Conflict, NotFound) as error:
         # Kubelet was quicker, or has yet to make it.
         logger.debug("no heartbeat", extra=fields(why=error))
-    except (ApiError, Unusable) as error:
+    except (ApiError, UnusableLease) as error:
         _log(error)
     else:
         sparing.forget("heartbeat")

@@ -21,7 +21,7 @@ class _Struct(msgspec.Struct, rename="camel"):
     pass
 
 
-class Link(_Struct):
+class LinkFacts(_Struct):
     is_up: bool
     state: Literal["up", "unauthorized", "relayed", "down"]
 
@@ -54,7 +54,7 @@ class Stream(_Struct):
     resource_version: str | None
 
 
-class Caller(_Struct):
+class CallerFacts(_Struct):
     """A pod whose token is kept, and the reads that it was allowed, like "watch services"."""
 
     namespace: str
@@ -64,7 +64,7 @@ class Caller(_Struct):
     has_read: bool
 
 
-class NamedObject(_Struct):
+class ReadObject(_Struct):
     """That is kept because it was read by its name."""
 
     resource: str
@@ -76,8 +76,8 @@ class Restart(_Struct):
     """What a relay that starts anew would have."""
 
     key_failure: str | None
-    callers: tuple[Caller, ...]
-    objects: tuple[NamedObject, ...]
+    callers: tuple[CallerFacts, ...]
+    objects: tuple[ReadObject, ...]
 
 
 class Relay(_Struct):
@@ -85,7 +85,7 @@ class Relay(_Struct):
 
     uptime_seconds: float
     lack: str | None
-    link: Link
+    link: LinkFacts
     journal: JournalState
     secrets: SecretsState
     tokens: tuple[KeptToken, ...]
@@ -100,7 +100,7 @@ class Relay(_Struct):
                 is_wide = not it.namespace or it.namespace == namespace
                 if is_wide and by_name in ((name, None) if name else (None,)):
                     return True
-        named = NamedObject(resource, namespace, name)
+        named = ReadObject(resource, namespace, name)
         return bool(name) and named in self.restart.objects
 
     def rights_of(self, pod_uid: str) -> set[str]:
@@ -144,7 +144,7 @@ class Certificate:
 
 
 @dataclass(frozen=True)
-class Kubeconfig:
+class KubeconfigFacts:
     """Kubelet's; `is_by_relay`: its server is the relay; `other`: with which kubelet starts, where
     that is another one."""
 
@@ -199,7 +199,7 @@ class Facts:
     reservations: Sequence[Reservation] | Unknown | None
     certificate: Certificate | Unknown
     upstream_time: float | None
-    kubeconfig: Kubeconfig
+    kubeconfig: KubeconfigFacts
     filesystem: str
     volatile: Mapping[str, Path]
     pod_kubeconfig: Path

@@ -19,7 +19,7 @@ from relay_node.doctor.facts import (
     Certificate,
     Deviation,
     Facts,
-    Kubeconfig,
+    KubeconfigFacts,
     Relay,
     Reservation,
 )
@@ -149,11 +149,11 @@ def _resolvers(machine: Machine) -> list[str]:
     return [] if settings is None else [it for it in settings.cluster_dns if it not in own]
 
 
-def kubeconfig_of(places: Places, context: KubeContext | None = None) -> Kubeconfig:
+def kubeconfig_of(places: Places, context: KubeContext | None = None) -> KubeconfigFacts:
     """Raises `BadInput`."""
     server = (context or context_of(places.kubeconfig)).server
     is_by_relay = leads_to(server, places.listen.dialled)
-    return Kubeconfig(places.kubeconfig, server, is_by_relay)
+    return KubeconfigFacts(places.kubeconfig, server, is_by_relay)
 
 
 # ── files ──

@@ -20,23 +20,23 @@ _HUB: Final = "docker.io"
 _LIBRARY: Final = "library"
 
 
-class _Struct(msgspec.Struct, rename="camel"):
+class _PodStruct(msgspec.Struct, rename="camel"):
     pass
 
 
-class Reference(_Struct):
+class Reference(_PodStruct):
     """To a Secret or a ConfigMap, or to a key of one."""
 
     name: str = ""
     optional: bool = False
 
 
-class Token(_Struct):
+class Token(_PodStruct):
     audience: str = ""
     expiration_seconds: int = 3600
 
 
-class _Source(_Struct):
+class _Source(_PodStruct):
     service_account_token: Token | None = None
     secret: Reference | None = None
     config_map: Reference | None = None
@@ -44,30 +44,30 @@ class _Source(_Struct):
     pod_certificate: dict[str, Any] | None = None
 
 
-class _Projected(_Struct):
+class _Projected(_PodStruct):
     sources: tuple[_Source, ...] | None = None
 
 
-class _SecretVolume(_Struct):
+class _SecretVolume(_PodStruct):
     secret_name: str = ""
     optional: bool = False
 
 
-class HostPath(_Struct):
+class HostPath(_PodStruct):
     path: str = ""
     type: str = ""
 
 
-class _Claim(_Struct):
+class _Claim(_PodStruct):
     claim_name: str = ""
 
 
-class _CsiVolume(_Struct):
+class _CsiVolume(_PodStruct):
     driver: str = ""
     node_publish_secret_ref: Reference | None = None
 
 
-class Volume(_Struct):
+class Volume(_PodStruct):
     name: str = ""
     secret: _SecretVolume | None = None
     config_map: Reference | None = None
@@ -87,31 +87,31 @@ class Volume(_Struct):
         return any((self.nfs, self.iscsi, self.cephfs, self.rbd))
 
 
-class _Mount(_Struct):
+class _Mount(_PodStruct):
     name: str = ""
     mount_path: str = ""
     read_only: bool = False
 
 
-class _Port(_Struct):
+class _Port(_PodStruct):
     container_port: int = 0
 
 
-class _ValueFrom(_Struct):
+class _ValueFrom(_PodStruct):
     secret_key_ref: Reference | None = None
     config_map_key_ref: Reference | None = None
 
 
-class _Variable(_Struct):
+class _Variable(_PodStruct):
     value_from: _ValueFrom | None = None
 
 
-class _Variables(_Struct):
+class _Variables(_PodStruct):
     secret_ref: Reference | None = None
     config_map_ref: Reference | None = None
 
 
-class Container(_Struct):
+class Container(_PodStruct):
     name: str
     image: str = ""
     image_pull_policy: str = ""
@@ -129,7 +129,7 @@ class Container(_Struct):
         return re.findall(rf"{re.escape(folder)}/[\w.-]+", script)
 
 
-class _Spec(_Struct):
+class _PodSpec(_PodStruct):
     containers: tuple[Container, ...]
     init_containers: tuple[Container, ...] = ()
     volumes: tuple[Volume, ...] = ()
@@ -140,24 +140,24 @@ class _Spec(_Struct):
     dns_policy: str = "ClusterFirst"
 
 
-class _ContainerStatus(_Struct):
+class _ContainerStatus(_PodStruct):
     name: str
     image: str = ""
     image_id: str = msgspec.field(default="", name="imageID")
 
 
-class _Address(_Struct):
+class _Address(_PodStruct):
     ip: str = ""
 
 
-class _Status(_Struct):
+class _PodStatus(_PodStruct):
     phase: str = ""
     pod_ips: tuple[_Address, ...] = msgspec.field(default=(), name="podIPs")
     container_statuses: tuple[_ContainerStatus, ...] = ()
     init_container_statuses: tuple[_ContainerStatus, ...] = ()
 
 
-class _Metadata(_Struct):
+class _PodMetadata(_PodStruct):
     name: str
     namespace: str
     uid: str
@@ -165,10 +165,10 @@ class _Metadata(_Struct):
     deletion_timestamp: str | None = None
 
 
-class Pod(_Struct):
-    metadata: _Metadata
-    spec: _Spec
-    status: _Status = msgspec.field(default_factory=_Status)
+class Pod(_PodStruct):
+    metadata: _PodMetadata
+    spec: _PodSpec
+    status: _PodStatus = msgspec.field(default_factory=_PodStatus)
 
     def __str__(self) -> str:
         return f"pod {self.metadata.namespace}/{self.metadata.name}"
@@ -304,19 +304,19 @@ def _needed(found: Iterable[Reference | None]) -> dict[str, bool]:
     return needed
 
 
-class _PodList(_Struct):
+class _PodList(_PodStruct):
     items: list[Pod]
 
 
-class _Image(_Struct):
+class _Image(_PodStruct):
     names: tuple[str, ...] | None = None
 
 
-class _NodeStatus(_Struct):
+class _NodeStatus(_PodStruct):
     images: tuple[_Image, ...] = ()
 
 
-class _Node(_Struct):
+class _NodeDocument(_PodStruct):
     status: _NodeStatus = msgspec.field(default_factory=_NodeStatus)
 
 
@@ -328,7 +328,7 @@ def pods_of(body: bytes) -> list[Pod]:
 def images_of(body: bytes, *, most: int = 50) -> frozenset[str] | None:
     """Names of the images on a Node, in JSON; None where not all are listed: kubelet reports the
     `most` largest (nodeStatusMaxImages). Raises ValueError."""
-    images = msgspec.json.decode(body, type=_Node).status.images
+    images = msgspec.json.decode(body, type=_NodeDocument).status.images
     if not images or len(images) >= most:
         return None
     return frozenset(image_name(name) for name in _names(images))

@@ -15,7 +15,7 @@ _ROTATE = "let kubelet renew its certificate in a file (rotateCertificates: true
 
 
 @dataclass(frozen=True)
-class Upstream:
+class KubeletUpstream:
     """The API server and the node's identity there; `authorities` is PEM. `tls_server_name`: which
     its certificate has, None for the server's own; `proxy`: the URL of the one that the kubeconfig
     names, with user and password, "" where it names none."""
@@ -28,7 +28,7 @@ class Upstream:
     proxy: str = ""
 
 
-def read_upstream(kubeconfig: Path, *, listen: Address, relative_to: Path) -> Upstream:
+def read_upstream(kubeconfig: Path, *, listen: Address, relative_to: Path) -> KubeletUpstream:
     """`relative_to`: where relative paths in it begin. Raises `BadInput` naming the file and the
     remedy."""
     try:
@@ -55,7 +55,9 @@ def read_upstream(kubeconfig: Path, *, listen: Address, relative_to: Path) -> Up
         if source.path is not None
     )
     proxy = "" if found.proxy is None else _proxy_url(found.proxy)
-    return Upstream(found.server, authorities, certificate, key, found.tls_server_name, proxy)
+    return KubeletUpstream(
+        found.server, authorities, certificate, key, found.tls_server_name, proxy
+    )
 
 
 def _proxy_url(proxy: HttpProxy) -> str:

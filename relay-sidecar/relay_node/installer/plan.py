@@ -85,7 +85,7 @@ class Plan:
 
     changes: list[FileChange]
     notes: list[str]
-    upstream: kubelet.Upstream
+    upstream: kubelet.KubeletUpstream
     flags: list[str]
     late: frozenset[Path]
 
@@ -144,7 +144,9 @@ def _notes(options: NodeOptions) -> list[str]:
     ]
 
 
-def _upstream(options: NodeOptions, installation: Installation) -> tuple[kubelet.Upstream, bytes]:
+def _upstream(
+    options: NodeOptions, installation: Installation
+) -> tuple[kubelet.KubeletUpstream, bytes]:
     """As kubelet's kubeconfig has it, or had it before the installation."""
     path = options.kubelet_kubeconfig
     content = installation.original(path)
@@ -169,7 +171,7 @@ def client_ca(options: NodeOptions, installation: Installation) -> bytes:
         ) from error
 
 
-def _units(options: NodeOptions, upstream: kubelet.Upstream) -> dict[str, str]:
+def _units(options: NodeOptions, upstream: kubelet.KubeletUpstream) -> dict[str, str]:
     data_dir, program = options.data_dir, options.program
     prepare = ["node", "prepare", f"--data-dir={data_dir}"]
     if options.pod_listen is not None:
@@ -191,7 +193,7 @@ def _units(options: NodeOptions, upstream: kubelet.Upstream) -> dict[str, str]:
     return found
 
 
-def _environment(options: NodeOptions, upstream: kubelet.Upstream) -> list[FileChange]:
+def _environment(options: NodeOptions, upstream: kubelet.KubeletUpstream) -> list[FileChange]:
     variables = _variables(options, upstream)
     if not variables:
         return []
@@ -199,7 +201,7 @@ def _environment(options: NodeOptions, upstream: kubelet.Upstream) -> list[FileC
     return [FileChange(options.data_dir / ENVIRONMENT, content, 0o600)]
 
 
-def _variables(options: NodeOptions, upstream: kubelet.Upstream) -> dict[str, str]:
+def _variables(options: NodeOptions, upstream: kubelet.KubeletUpstream) -> dict[str, str]:
     """By which proxy kubelet reaches the API server: that of its kubeconfig, for which NO_PROXY
     counts nothing (client-go), else that of its unit. Raises `BadInput`."""
     if upstream.proxy:
@@ -212,7 +214,7 @@ def _variables(options: NodeOptions, upstream: kubelet.Upstream) -> dict[str, st
     return {HTTPS[0]: found.https[1], NO[0]: found.no_proxy}
 
 
-def _flags(options: NodeOptions, upstream: kubelet.Upstream) -> list[str]:
+def _flags(options: NodeOptions, upstream: kubelet.KubeletUpstream) -> list[str]:
     data_dir = options.data_dir
     flags = [
         f"--listen={options.listen}",

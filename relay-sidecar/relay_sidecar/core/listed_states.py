@@ -20,7 +20,7 @@ SCOPE_BYTES: Final = 1000
 
 
 @dataclass(slots=True)
-class _State:
+class _ListedState:
     """`compared`: with which objects of a stream, by their fingerprint, and whether its part was
     the same."""
 
@@ -33,7 +33,7 @@ class ListedStates:
     """Of all resources."""
 
     def __init__(self) -> None:
-        self._states: OrderedDict[ListScope, _State] = OrderedDict()
+        self._states: OrderedDict[ListScope, _ListedState] = OrderedDict()
         # Called with each scope of which something else is known now.
         self.on_change: Callable[[ListScope], None] = lambda scope: None
 
@@ -47,7 +47,7 @@ class ListedStates:
         before = self._states.get(scope)
         if before is not None and before.version > version:
             return
-        self._states[scope] = _State(version, fingerprint)
+        self._states[scope] = _ListedState(version, fingerprint)
         self._states.move_to_end(scope)
         self.on_change(scope)
         if len(self._states) > MAX_SCOPES:

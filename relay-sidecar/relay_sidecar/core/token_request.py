@@ -111,7 +111,7 @@ def media_type(content_type: str) -> str:
 # ── what both forms are read to ──
 
 
-class _Metadata(msgspec.Struct, frozen=True):
+class _AccountMetadata(msgspec.Struct, frozen=True):
     name: str = ""
     namespace: str = ""
     uid: str = ""
@@ -128,7 +128,7 @@ class _Spec(
     bound_object_ref: BoundObjectReference | None = None
 
 
-class _Status(msgspec.Struct, frozen=True):
+class _IssuedToken(msgspec.Struct, frozen=True):
     token: str = ""
 
 
@@ -140,9 +140,9 @@ class _TokenRequest(
 ):
     api_version: str = ""
     kind: str = ""
-    metadata: _Metadata = _Metadata()
+    metadata: _AccountMetadata = _AccountMetadata()
     spec: _Spec = _Spec()
-    status: _Status = _Status()
+    status: _IssuedToken = _IssuedToken()
 
 
 def _wanted(accept: str) -> str:
@@ -156,7 +156,7 @@ def _wanted(accept: str) -> str:
     return JSON if best == "*/*" else best if best in (JSON, PROTOBUF) else ""
 
 
-def _is_of(metadata: _Metadata, namespace: str, service_account: str) -> bool:
+def _is_of(metadata: _AccountMetadata, namespace: str, service_account: str) -> bool:
     """Whether the body names, if any, the account of the path; the API server refuses another."""
     return metadata.namespace in ("", namespace) and metadata.name in ("", service_account)
 
@@ -208,13 +208,13 @@ def _from_protobuf(body: bytes) -> _TokenRequest:
         kind=type_meta.text(2),
         metadata=_metadata(request.message(1)),
         spec=_spec(request.message(2)),
-        status=_Status(request.message(3).text(1)),
+        status=_IssuedToken(request.message(3).text(1)),
     )
 
 
-def _metadata(message: Message) -> _Metadata:
+def _metadata(message: Message) -> _AccountMetadata:
     """ObjectMeta{1 name, 3 namespace, 5 uid}: nothing else of it takes part in an answer."""
-    return _Metadata(name=message.text(1), namespace=message.text(3), uid=message.text(5))
+    return _AccountMetadata(name=message.text(1), namespace=message.text(3), uid=message.text(5))
 
 
 def _spec(message: Message) -> _Spec:

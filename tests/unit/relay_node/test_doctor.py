@@ -14,7 +14,7 @@ from relay_node.doctor.facts import (
     Certificate,
     Deviation,
     Facts,
-    Kubeconfig,
+    KubeconfigFacts,
     Names,
     Relay,
     Reservation,
@@ -201,7 +201,7 @@ GOOD = Facts(
     reservations=[Reservation(["10.9.0.2"], uid="u-1")],
     certificate=Certificate(NOW - 100 * DAY, NOW + 265 * DAY),
     upstream_time=NOW,
-    kubeconfig=Kubeconfig(Path("/etc/kubelet.conf"), "https://127.0.0.1:10550", True),
+    kubeconfig=KubeconfigFacts(Path("/etc/kubelet.conf"), "https://127.0.0.1:10550", True),
     filesystem="ext4",
     outdated=(),
     deviations=(),
@@ -288,7 +288,7 @@ FAILING: dict[str, tuple[Facts, str]] = {
         "KEYFILE",
     ),
     "kubelet goes another way": (
-        replace(GOOD, kubeconfig=Kubeconfig(Path("/etc/kubelet.conf"), "https://api", False)),
+        replace(GOOD, kubeconfig=KubeconfigFacts(Path("/etc/kubelet.conf"), "https://api", False)),
         "kubelet: /etc/kubelet.conf leads to https://api, not to the relay; run `relay-sidecar "
         "node install` again",
     ),

@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Self
 
-from pool_sidecar.core.budget import Limits
+from pool_sidecar.core.budget import LendingLimits
 from pool_sidecar.core.controller.node_state import DEFAULT_POOL_LABEL
 from pool_sidecar.core.lan_state import LanState
 from pool_sidecar.core.members import Directory, Peer, to_der
@@ -166,7 +166,7 @@ class Crowd:
             for it in self.others:
                 it.directory = Directory(it.name, POOL, peers={real.name: real})
                 server = "127.0.0.1", self._plane.port
-                listener = LanListener(it, it.own, Limits(), server=server, relay=server)
+                listener = LanListener(it, it.own, LendingLimits(), server=server, relay=server)
                 listener.trust(it.directory)
                 listener.open([it.address], self._port)
                 listeners.append(listener)

@@ -34,7 +34,7 @@ SERVER = "Server"
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
-class Request(web.BaseRequest):
+class ServedRequest(web.BaseRequest):
     """Its answer does not name the versions of Python and aiohttp."""
 
     async def _prepare_hook(self, response: web.StreamResponse) -> None:
@@ -154,8 +154,8 @@ class ConnectionLimit(web.Server):
 
     def _make_request(
         self, message: Any, payload: Any, protocol: Any, writer: Any, task: Any
-    ) -> Request:
-        return Request(message, payload, protocol, writer, task, self._loop)
+    ) -> ServedRequest:
+        return ServedRequest(message, payload, protocol, writer, task, self._loop)
 
     def connection(self, peer: str) -> Connection:
         """Takes a place, which is left when it is lost, or by `leave`."""

@@ -45,11 +45,11 @@ class _Metadata(msgspec.Struct, rename="camel", gc=False):
     managed_fields: msgspec.Raw = msgspec.Raw(b"")
 
 
-class _Object(msgspec.Struct, gc=False):
+class _RawObject(msgspec.Struct, gc=False):
     metadata: msgspec.Raw
 
 
-_WHOLE: Final = msgspec.json.Decoder(_Object)
+_WHOLE: Final = msgspec.json.Decoder(_RawObject)
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _METADATA: Final = msgspec.json.Decoder(_Metadata)
 _ANY: Final = msgspec.json.Decoder()

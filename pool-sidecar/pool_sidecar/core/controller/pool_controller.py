@@ -38,11 +38,11 @@ from pool_sidecar.core.controller.taints import (
     TaintMemory,
     TaintNode,
     TaintPolicy,
-    Undecided,
+    UndecidedNode,
     verdicts,
     without_taints,
 )
-from pool_sidecar.core.controller.witness import Freshness, Member, Witnesses
+from pool_sidecar.core.controller.witness import Member, ReportFreshness, Witnesses
 from pool_sidecar.core.pool_member import PeerVerdict, PoolMember
 
 # Seconds; a loop that stands still for longer than this knows no report's age.
@@ -86,16 +86,16 @@ class PoolCount:
     cut: int
     refused: int
     not_reachable: int
-    undecided: tuple[Undecided, ...]
+    undecided: tuple[UndecidedNode, ...]
     keeping: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PoolPlan:
     """`bad_names`: Nodes whose label is no pool's name."""
 
     commands: tuple[Command, ...] = ()
-    undecided: tuple[Undecided, ...] = ()
+    undecided: tuple[UndecidedNode, ...] = ()
     bad_names: tuple[NodeState, ...] = ()
     refused: tuple[NodeState, ...] = ()
 
@@ -138,7 +138,7 @@ class PoolController:
         self._policy = policy
         self._index = _Index()
         self._memory = TaintMemory(now)
-        self._freshness = Freshness(now)
+        self._freshness = ReportFreshness(now)
         self._dirty: set[str] = set()
         # Names of Nodes and PoolMembers that are in no pool, and may have something of ours.
         self._strays: set[str] = set()
@@ -278,12 +278,12 @@ class PoolController:
         self._looked_at = now
         return stood_still
 
-    def plan(self, now: float) -> Plan:
+    def plan(self, now: float) -> PoolPlan:
         """What is to be done now. Each command is reported back by `performed` or `failed`."""
         if self._missing:
-            return Plan()
+            return PoolPlan()
         commands: list[Command] = []
-        undecided: list[Undecided] = []
+        undecided: list[UndecidedNode] = []
         no_place: list[NodeState] = []
         dirty, self._dirty = self._dirty, set()
         for pool in sorted(dirty):
@@ -298,7 +298,7 @@ class PoolController:
             node = self._index.nodes.get(name)
             if node is not None and has_bad_name(node):
                 bad_names.append(node)
-        return Plan(tuple(commands), tuple(undecided), tuple(bad_names), tuple(no_place))
+        return PoolPlan(tuple(commands), tuple(undecided), tuple(bad_names), tuple(no_place))
 
     def is_confirmed(self, command: TaintNode, nodes: Iterable[NodeState], now: float) -> bool:
         """Whether `dead` is right by all Nodes of the pool as they were just read: which there are,
@@ -351,7 +351,7 @@ class PoolController:
         known = self._index.nodes.get(command.name)
         return known is not None and known.resource_version > command.node.resource_version
 
-    def _plan_pool(self, pool: str, now: float) -> Plan:
+    def _plan_pool(self, pool: str, now: float) -> PoolPlan:
         nodes, members = self._index.of(pool), self._index.members
         present = admitted(pool, nodes, members)
         inside = {node.name for node, _ in present}
@@ -366,7 +366,7 @@ class PoolController:
         commands += self._judge(present, now)
         commands += self._conditions(pool, present, witnesses, without_place)
         no_place = tuple(it for it in nodes if it.name in without_place)
-        return Plan(tuple(commands), found.undecided, (), no_place)
+        return PoolPlan(tuple(commands), found.undecided, (), no_place)
 
     def _witnesses(self, present: Sequence[Member], now: float) -> Witnesses:
         return Witnesses(present, lambda it: self._freshness.is_fresh(it, now), self._counts)

@@ -66,7 +66,7 @@ class TaintNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Undecided:
+class UndecidedNode:
     """A node that the cloud has lost and that is kept. `is_limit`: by `max_dead`; `is_wanted`: by
     its annotation."""
 
@@ -77,11 +77,11 @@ class Undecided:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdicts:
+class TaintVerdicts:
     """Of one pool, as of one moment. `is_waiting`: time alone may change them."""
 
     taints: tuple[TaintNode, ...] = ()
-    undecided: tuple[Undecided, ...] = ()
+    undecided: tuple[UndecidedNode, ...] = ()
     is_waiting: bool = False
 
 
@@ -180,7 +180,7 @@ def verdicts(
     policy: TaintPolicy,
     *,
     now: float,
-) -> Verdicts:
+) -> TaintVerdicts:
     """Of the members of a pool; changes nothing in `memory`."""
     nodes = [node for node, _ in members]
     cut = {it.name: _is_cut(it, memory.cut_since, policy, now) for it in nodes}
@@ -201,7 +201,7 @@ def verdicts(
         name in memory.cut_since and not is_cut for name, is_cut in cut.items()
     )
     told = (it for it in undecided if it.is_limit or _is_overdue(it.node, memory, now))
-    return Verdicts(tuple(found), tuple(told), is_waiting)
+    return TaintVerdicts(tuple(found), tuple(told), is_waiting)
 
 
 def without_taints(node: NodeState) -> TaintNode | None:
@@ -256,16 +256,16 @@ def _is_cut(
     return node.is_cut or now - cut_since.get(node.name, now) >= CUT_AFTER
 
 
-def _undecided(node: NodeState, found: Opinion, limit: int | None) -> Undecided:
+def _undecided(node: NodeState, found: Opinion, limit: int | None) -> UndecidedNode:
     if node.keeps_pods:
         opinion = "its pool says that it is gone" if found.is_gone else found.why_not
-        return Undecided(node, f"its annotation {KEEP_PODS} says so; {opinion}", is_wanted=True)
+        return UndecidedNode(node, f"its annotation {KEEP_PODS} says so; {opinion}", is_wanted=True)
     if found.is_gone and limit is not None:
         why = f"{limit} of the pool are dead already, which --max-dead allows"
-        return Undecided(node, why, is_limit=True)
+        return UndecidedNode(node, why, is_limit=True)
     if found.is_gone:
-        return Undecided(node, "another node of the pool was judged within 10 s")
-    return Undecided(node, found.why_not)
+        return UndecidedNode(node, "another node of the pool was judged within 10 s")
+    return UndecidedNode(node, found.why_not)
 
 
 def _is_overdue(node: NodeState, memory: TaintMemory, now: float) -> bool:

@@ -40,7 +40,7 @@ class _Seen:
     changed_at: float
 
 
-class Freshness:
+class ReportFreshness:
     """When each member's report was last seen to change; `now` is when this process began."""
 
     def __init__(self, now: float) -> None:

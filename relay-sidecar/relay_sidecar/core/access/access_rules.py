@@ -44,13 +44,13 @@ class ResourceRule(msgspec.Struct, frozen=True, rename="camel"):
         return READ_VERBS if _ANY in self.verbs else tuple(v for v in READ_VERBS if v in self.verbs)
 
 
-class _Status(msgspec.Struct, rename="camel"):
+class _RulesStatus(msgspec.Struct, rename="camel"):
     resource_rules: list[ResourceRule] = []
 
 
 def rules_of(status: dict[str, Any]) -> list[ResourceRule]:
     """Of the status of a SelfSubjectRulesReview. Raises `msgspec.ValidationError`."""
-    return msgspec.convert(status, _Status).resource_rules
+    return msgspec.convert(status, _RulesStatus).resource_rules
 
 
 def questions(

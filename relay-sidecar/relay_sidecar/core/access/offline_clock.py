@@ -12,14 +12,14 @@ from __future__ import annotations
 import msgspec
 
 
-class _Record(msgspec.Struct, array_like=True):
+class _ClockRecord(msgspec.Struct, array_like=True):
     boot_id: str
     boottime: float
     running: float
     contact_at: float
 
 
-_DECODER = msgspec.json.Decoder(_Record)
+_DECODER = msgspec.json.Decoder(_ClockRecord)
 
 
 class OfflineClock:
@@ -54,10 +54,12 @@ class OfflineClock:
         return self.read(now) - self._contact_at
 
     def record(self, now: float) -> bytes:
-        return msgspec.json.encode(_Record(self._boot_id, now, self.read(now), self._contact_at))
+        return msgspec.json.encode(
+            _ClockRecord(self._boot_id, now, self.read(now), self._contact_at)
+        )
 
 
-def _decoded(saved: bytes) -> _Record | None:
+def _decoded(saved: bytes) -> _ClockRecord | None:
     try:
         found = _DECODER.decode(saved)
     except msgspec.MsgspecError:

@@ -14,17 +14,17 @@ _CHANGES: Final = frozenset({EventType.ADDED, EventType.MODIFIED, EventType.DELE
 _NULL: Final = b"null"
 
 
-class _Metadata(Struct, gc=False):
+class _ShardedMetadata(Struct, gc=False):
     uid: str = ""
     namespace: str = ""
 
 
-class _Object(Struct, gc=False):
-    metadata: _Metadata
+class _ShardedObject(Struct, gc=False):
+    metadata: _ShardedMetadata
 
 
 class _Row(Struct, gc=False):
-    object: _Object
+    object: _ShardedObject
 
 
 class _Event(Struct, gc=False):
@@ -36,13 +36,13 @@ class _Changed(Struct, gc=False):
     """The object of an event; of a Table with its rows."""
 
     kind: str
-    metadata: _Metadata
+    metadata: _ShardedMetadata
     rows: list[Raw] | None = None
 
 
 _MEMBERS: Final = msgspec.json.Decoder(dict[str, Raw])
 _PARTS: Final = msgspec.json.Decoder(list[Raw] | None)
-_OBJECT: Final = msgspec.json.Decoder(_Object)
+_OBJECT: Final = msgspec.json.Decoder(_ShardedObject)
 _ROW: Final = msgspec.json.Decoder(_Row)
 _EVENT: Final = msgspec.json.Decoder(_Event)
 _CHANGED: Final = msgspec.json.Decoder(_Changed)
@@ -124,7 +124,7 @@ def _rows(parts: list[Raw], shards: ShardSelector, *, hides_objects: bool) -> It
                 yield bytes(part)
 
 
-def _is_in(found: _Object, shards: ShardSelector) -> bool:
+def _is_in(found: _ShardedObject, shards: ShardSelector) -> bool:
     return shards.matches(found.metadata.uid, found.metadata.namespace)
 
 

@@ -52,11 +52,11 @@ class _Endpoint(Struct, rename="camel"):
     target_ref: _TargetRef | None = None
 
 
-class _Slice(Struct):
+class _SliceDocument(Struct):
     endpoints: list[_Endpoint] | None = None
 
 
-_SLICE: Final = msgspec.json.Decoder(_Slice)
+_SLICE: Final = msgspec.json.Decoder(_SliceDocument)
 # What consumers read: ready is false and so is serving, or both are true.
 _SHOWN: Final = {
     Overlay.SILENT: {"ready": False, "serving": False},

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from elector_sidecar.core.handover import Backoff, Contending, Gated, HandoverCause, Intent
+from elector_sidecar.core.handover import Contending, Gated, HandoverCause, Intent, TermBackoff
 from elector_sidecar.core.lifecycle import (
     UNCLAIMED_LIMIT,
     Health,
@@ -343,7 +343,7 @@ def backing_off(now: float) -> Lifecycle:
     fail(lifecycle, now, Health.REFUSED, times=2)
     lifecycle.plan(now, LEADER)
     lifecycle.plan(now, RELEASED)
-    assert isinstance(lifecycle.phase, Backoff)
+    assert isinstance(lifecycle.phase, TermBackoff)
     lifecycle.health_checked(now, Health.OK)
     return lifecycle
 

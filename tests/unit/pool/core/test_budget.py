@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pool_sidecar.core.budget import Budget, Limits
+from pool_sidecar.core.budget import Budget, LendingLimits
 
-LIMITS = Limits(rate=1000, burst=5000, connections=2, all_connections=3)
+LIMITS = LendingLimits(rate=1000, burst=5000, connections=2, all_connections=3)
 
 
 def test_a_borrower_has_so_many_connections_and_all_together_so_many() -> None:
@@ -22,7 +22,7 @@ def test_a_borrower_has_so_many_connections_and_all_together_so_many() -> None:
 
 
 def test_who_was_refused_is_no_borrower() -> None:
-    it = Budget(Limits(connections=1, all_connections=1))
+    it = Budget(LendingLimits(connections=1, all_connections=1))
     assert it.admit("a", 0.0)
     assert not it.admit("b", 0.0)
     assert it.borrowers == {"a": 1}
@@ -69,7 +69,7 @@ def test_n2_no_piece_waits_long_whatever_the_borrower_sends_besides(
     rate: int, connections: int, order: list[int]
 ) -> None:
     """Each direction of each connection has one piece at a time in the lender's hands."""
-    limits = Limits(rate, rate, connections, connections)
+    limits = LendingLimits(rate, rate, connections, connections)
     it = Budget(limits)
     it.admit("a", 0.0)
     it.spend("a", rate, 0.0)  # The burst is gone.

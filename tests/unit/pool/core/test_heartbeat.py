@@ -10,7 +10,7 @@ from pool_sidecar.core.heartbeat import (
     RETRY,
     Heartbeat,
     LeaseSeen,
-    Unusable,
+    UnusableLease,
     seen,
 )
 
@@ -168,5 +168,5 @@ def test_a_lease_is_read_as_it_is_written(text: str) -> None:
 
 @pytest.mark.parametrize("renewed", ["yesterday", "2026-11-24T17:00:00", 7, None])
 def test_a_lease_that_kubelet_did_not_write_is_refused(renewed: object) -> None:
-    with pytest.raises(Unusable):
+    with pytest.raises(UnusableLease):
         seen({"metadata": {"resourceVersion": "7"}, "spec": {"renewTime": renewed}})

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pool_sidecar.core.budget import Budget, Limits
+from pool_sidecar.core.budget import Budget, LendingLimits
 from pool_sidecar.core.lan_state import LanState
 from pool_sidecar.core.members import Directory, Peer, to_der
 from pool_sidecar.core.pool_member import Link
@@ -30,7 +30,7 @@ from pool_sidecar.lan.listener import (
 from pool_sidecar.lan.tls import client_context
 from pool_sidecar.lan.tunnel import RECEIVE
 
-LIMITS = Limits()
+LIMITS = LendingLimits()
 
 
 class Lender:
@@ -81,7 +81,7 @@ def while_listening(
     lender: Lender,
     run: Callable[[LanListener, int], Awaitable[None]],
     *,
-    limits: Limits = LIMITS,
+    limits: LendingLimits = LIMITS,
 ) -> None:
     async def in_loop() -> None:
         async def cloud(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -117,7 +117,7 @@ def test_a_peer_that_asks_for_a_tunnel_gets_one(lender: Lender) -> None:
 def test_a_tunnel_takes_no_more_at_once_than_the_budget_lets_pass_soon(
     lender: Lender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limits = Limits(rate=8192, connections=8)
+    limits = LendingLimits(rate=8192, connections=8)
     sizes: list[int] = []
     spend = Budget.spend
 
@@ -380,7 +380,7 @@ def test_one_peer_holds_no_more_reads_than_there_may_be(lender: Lender) -> None:
 def test_what_is_taken_from_the_api_server_is_held_to_the_rate_from_the_first_window_on(
     lender: Lender,
 ) -> None:
-    limits = Limits(rate=16 * 1024, burst=64 * 1024, connections=16, all_connections=16)
+    limits = LendingLimits(rate=16 * 1024, burst=64 * 1024, connections=16, all_connections=16)
     count, seconds = 8, 2.0
     sent, pouring, ended = 0, set[asyncio.StreamWriter](), asyncio.Event()
 
