@@ -369,12 +369,13 @@ class PoolController:
         return PoolPlan(tuple(commands), found.undecided, (), no_place)
 
     def _witnesses(self, present: Sequence[Member], now: float) -> Witnesses:
-        return Witnesses(present, lambda it: self._freshness.is_fresh(it, now), self._counts)
+        def counts(member: PoolMember, told: PeerVerdict) -> bool:
+            ready_at = self._memory.ready_at.get(told.node, -math.inf)
+            has_heard = self._freshness.begins(member, told) >= ready_at
+            was_there = self._memory.was_there(member.name, told.node, now)
+            return was_there and has_heard and self._freshness.is_about_loss(member, told.node)
 
-    def _counts(self, member: PoolMember, told: PeerVerdict) -> bool:
-        ready_at = self._memory.ready_at.get(told.node, -math.inf)
-        has_heard = self._freshness.begins(member, told) >= ready_at
-        return has_heard and self._freshness.is_about_loss(member, told.node)
+        return Witnesses(present, lambda it: self._freshness.is_fresh(it, now), counts)
 
     def _conditions(
         self,

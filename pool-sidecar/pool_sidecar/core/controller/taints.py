@@ -33,6 +33,10 @@ CUT_AFTER: Final = 40.0
 # Seconds after which a lost node that nobody says to be gone is told of: a dead one is judged by
 # then, at the latest.
 CANNOT_TELL_AFTER: Final = 60.0
+# Seconds for which a member that was lost beside the node has to be back before it bears witness:
+# kubelets of one site do not all come back in the same moment. They try again each 10 s, and the
+# kernel's connections take up to 16 s more.
+BACK_FOR: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,8 @@ class TaintMemory:
     cut_since: dict[str, float] = field(default_factory=dict)
     # When a Node was last seen to become Ready.
     ready_at: dict[str, float] = field(default_factory=dict)
+    # The same, of what was missed meanwhile, too; or when one was first seen that was Ready.
+    back_at: dict[str, float] = field(default_factory=dict)
     # By pool; a pool that is not here counts from the start.
     marked_at: dict[str, float] = field(default_factory=dict)
     # Marks that were sent, and have neither been seen nor refused, by Node.
@@ -117,6 +123,8 @@ class TaintMemory:
         _keep(self.cut_since, node.name, now, while_true=node.cloud_link == "False")
         if is_missed or (before is not None and node.is_ready and not before.is_ready):
             self.ready_at[node.name] = now
+        if node.is_ready and (before is None or node.ready_since != before.ready_since):
+            self.back_at[node.name] = now
         mark = self.marking.get(node.name)
         if mark is not None and mark.version < node.resource_version:
             if node.is_dead:
@@ -128,7 +136,10 @@ class TaintMemory:
             self.marked_at[pool_of(node)] = now
 
     def deleted(self, node: NodeState) -> None:
-        for memory in (self.lost_since, self.cut_since, self.ready_at, self.marking):
+        for memory in (
+            *(self.lost_since, self.cut_since, self.ready_at, self.back_at),
+            self.marking,
+        ):
             memory.pop(node.name, None)
 
     def sent(self, node: NodeState, now: float) -> None:
@@ -147,6 +158,11 @@ class TaintMemory:
         del self.marked_at[pool]
         if mark.before is not None:
             self.marked_at[pool] = mark.before
+
+    def was_there(self, voter: str, node: str, now: float) -> bool:
+        """Whether the voter was not lost with the node, or has been back for long enough."""
+        back = self.back_at.get(voter, now)
+        return back < self.lost_since.get(node, now) or now - back >= BACK_FOR
 
     def may_mark(self, pool: str, now: float) -> bool:
         return now - self.marked_at.get(pool, self.started) >= DEAD_INTERVAL

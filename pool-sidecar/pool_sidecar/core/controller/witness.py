@@ -2,11 +2,12 @@
 
 Guarantees: a node is gone only where more than half of the other members whose Nodes are Ready say
 so, counted over those that are Ready and not over those that report; a vote that is missing, late,
-or of a member that never heard the node, or not since that became Ready, keeps it. Where fewer than
-a third of the pool is Ready the site has the trouble and not the node. A vote is at most `MAX_AGE`
-seconds old and was seen to change after the API lost the node: what was said of a node while it
-spoke says nothing about its death. Ages are measured from when this process saw a report change: no
-two clocks are compared, and after a start no report is fresh until it was seen to change.
+or of a member that never heard the node, or not since that became Ready, or that was lost beside
+the node and is just back, keeps it. Where fewer than a third of the pool is Ready the site has the
+trouble and not the node. A vote is at most `MAX_AGE` seconds old and was seen to change after the
+API lost the node: what was said of a node while it spoke says nothing about its death. Ages are
+measured from when this process saw a report change: no two clocks are compared, and after a start
+no report is fresh until it was seen to change.
 Times are seconds of one clock, and come in.
 """
 

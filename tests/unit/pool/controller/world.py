@@ -22,6 +22,8 @@ FRESH_PERIODS = 3
 # Seconds: the oldest vote (pool.md 14.1).
 MAX_AGE = 30
 SILENT_FOR, DEGRADED_FOR = 40, 300
+# Seconds for which who was lost beside a node has to be back.
+BACK_FOR = 30
 
 
 @dataclass
@@ -44,6 +46,8 @@ class World:
     told: dict[str, tuple[float, Report]] = field(default_factory=dict)
     # The votes that came since a Node was lost: nodes with those who said something of them.
     since_loss: dict[str, set[str]] = field(default_factory=dict)
+    # When each Node became Ready, or not Ready, last.
+    turned_at: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._version = 0
@@ -83,6 +87,8 @@ class World:
         before = self.nodes.get(node.name)
         if before is None or before.ready_since != node.ready_since:
             self.since_loss[node.name] = set()
+        if before is None or before.is_ready is not node.is_ready:
+            self.turned_at[node.name] = self.now
         self.nodes[node.name] = node
         if self.is_watching:
             self.controller.node_observed(node, self.now)
@@ -277,6 +283,9 @@ class World:
         if told is None or self.now - changed_at > min(FRESH_PERIODS * report.every, MAX_AGE):
             return False
         if voter not in self.since_loss[node]:
+            return False
+        back_at = self.turned_at[voter]
+        if back_at > self.turned_at[node] and self.now - back_at < BACK_FOR:
             return False
         longest = {Verdict.SILENT: SILENT_FOR, Verdict.DEGRADED: DEGRADED_FOR}
         return told.verdict in longest and told.seconds >= longest[told.verdict]

@@ -6,7 +6,8 @@ kubelets do, and how kube-controller-manager loses a node. `violations` is what 
 has to say, by what really was and by no process's memory:
 
     dead      a node was judged dead, though no majority of the Ready others can have missed its
-              host for 40 s, or its member for 300 s, and have said so since the API lost it
+              host for 40 s, or its member for 300 s, and have said so since the API lost it; those
+              that were lost beside it count once they have been back for 30 s
     in time   a node without power was not dead 75 s after the API had lost it and its neighbours
               were well
     endpoints a member takes a host that lives, and that it reaches, for silent
@@ -395,6 +396,8 @@ class Site:
             contact = self._contact_at.get(it, -math.inf)
             gone, ill = self._told.get((it, name), (0.0, 0.0))
             is_about_it = contact >= lost_at and at - contact <= VOTE + STEP
+            back_at = self.cloud.turned_at[it]
+            is_about_it &= back_at < lost_at or at - back_at >= cloud.BACK_FOR
             if is_about_it and (gone >= GONE - SEEN or ill >= ILL - SEEN):
                 votes.append(it)
         if 2 * len(votes) <= len(ready):
