@@ -141,7 +141,9 @@ class Candidacy:
                 return math.inf
             case Intent.RELEASE:
                 is_looked_at = not self.lease_watch.wants_read and not self.is_released
-                return -math.inf if is_looked_at and self.holds_record else math.inf
+                # A release lets others in at once: not while somebody else's claim counts, as that
+                # of a later holder of the history that a restore of etcd took away.
+                return self.observed.free_at() if is_looked_at and self.holds_record else math.inf
             case Intent.HOLD:
                 # Renewing keeps the others off while the main stops; it acquires nothing new.
                 return self.observed.free_at() if self.holds_record else math.inf

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.elector.explore import mutants
+from tools.explore import suite
 from tools.explore.actors.actor import Broken, Pace
 from tools.explore.play import as_test, play
 from tools.explore.search import Search
@@ -78,6 +79,19 @@ def test_what_was_found_is_played_again_from_its_text() -> None:
     with pytest.raises(Broken, match=violation.what):
         play(config, schedule)
     play(single(faults=1), schedule)  # the core without the mutation survives it
+
+
+def test_p1_a_restored_record_is_not_released_beside_a_later_holder() -> None:
+    """pod-0 has given up and heard of the next holder; etcd is restored to when it led."""
+    play(
+        single(rates=(1.0, 1.0), client_go="0.37", faults=3, pace=suite.PROCESSES, is_settled=True),
+        {
+            12: ["pod-0 is cut off for 2 steps"],
+            14: ["pod-0 resigns, and its main stops 2 steps later"],
+            15: ["in the order: pod-0, peer, pod-1"],
+            16: ["the store is put back to its state 1 before"],
+        },
+    )
 
 
 def test_a_play_that_names_what_its_step_does_not_offer_is_refused() -> None:
