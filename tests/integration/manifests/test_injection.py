@@ -370,7 +370,7 @@ def test_wrong_flags_of_the_elector_are_refused(site: Injected, text: str) -> No
     "text",
     [
         *("--server=https://x", "--kubeconfig=/x", "--listen=:1", "--access=caller", "--preload"),
-        *("--reads=cache", "--data-dir=memory", "--prelod=pods", "pods"),
+        *("--data-dir=memory", "--prelod=pods", "pods"),
     ],
 )
 def test_wrong_flags_of_the_relay_are_refused(site: Injected, text: str) -> None:
