@@ -127,7 +127,7 @@ def test_an_image_says_what_it_was_made_from(
 def own_packages(component: str) -> set[str]:
     """What is imported of ours in the component's image."""
     it = COMPONENTS[component]
-    return {it.package, *(f"{LIBRARY}.{name}" for name in it.library)}
+    return {it.package, *it.beside, *(f"{LIBRARY}.{name}" for name in it.library)}
 
 
 @EACH
@@ -136,8 +136,8 @@ def test_an_image_holds_its_component_and_what_that_imports(
 ) -> None:
     contents: dict[str, Any] = json.loads(python(docker_lab, images[component], _CONTENTS))
     assert contents["uid"] == NOBODY
-    assert contents["own"] == sorted((LIBRARY, COMPONENTS[component].package))
     it = COMPONENTS[component]
+    assert contents["own"] == sorted((LIBRARY, it.package, *it.beside))
     assert contents["programs"] == sorted(filter(None, (it.program, it.old_program)))
     locked = [line for line in lock(component).read_text().splitlines() if "==" in line]
     wanted = {line.split()[0].lower() for line in locked}
