@@ -51,6 +51,8 @@ class Node:
     lender: str = ""
     lan: bool = True
     sequence: int = 0
+    # Ready's lastTransitionTime.
+    ready_since: str = ""
     silent_since: dict[str, float] = field(default_factory=dict)
     never_heard: set[str] = field(default_factory=set)
 
@@ -160,7 +162,11 @@ class Site:
             self.failures.append(f"{node.name}: {error}")
 
     def _write_status(self, node: Node) -> None:
-        conditions = [_condition("Ready", "True", "KubeletReady")]
+        # As kubelet: lastTransitionTime moves only where the cloud has said otherwise meanwhile.
+        if self.state(node.name)[0] != "True":
+            node.ready_since = _now()
+        ready = _condition("Ready", "True", "KubeletReady")
+        conditions = [{**ready, "lastTransitionTime": node.ready_since}]
         if not node.link:
             conditions.append(_condition(CLOUD_LINK, "False", "ViaPeer"))
         elif node.pool:
@@ -208,9 +214,12 @@ def members(plane: ControlPlane) -> dict[str, Json]:
 
 
 def _condition(kind: str, status: str, reason: str) -> Json:
-    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    times = {"lastHeartbeatTime": now, "lastTransitionTime": now}
+    times = dict.fromkeys(("lastHeartbeatTime", "lastTransitionTime"), _now())
     return {"type": kind, "status": status, "reason": reason, "message": reason, **times}
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _lease_spec(name: str) -> Json:

@@ -123,7 +123,8 @@ class TaintMemory:
         _keep(self.cut_since, node.name, now, while_true=node.cloud_link == "False")
         if is_missed or (before is not None and node.is_ready and not before.is_ready):
             self.ready_at[node.name] = now
-        if node.is_ready and (before is None or node.ready_since != before.ready_since):
+        is_other = before is None or not before.is_ready or node.ready_since != before.ready_since
+        if node.is_ready and is_other:
             self.back_at[node.name] = now
         mark = self.marking.get(node.name)
         if mark is not None and mark.version < node.resource_version:
