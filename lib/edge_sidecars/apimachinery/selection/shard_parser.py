@@ -19,8 +19,9 @@ END = "0x10000000000000000"
 # Characters: cel-go's limit of an expression.
 _LONGEST = 100_000
 _BOUND = rf"""(?:'(0x[0-9a-f]{{16}}|{END})'|"(0x[0-9a-f]{{16}}|{END})")"""
+_FIELD = f"({re.escape(UID)}|{re.escape(NAMESPACE)})"
 _RANGE = re.compile(
-    rf"\s*shardRange\(\s*({UID}|{NAMESPACE})\s*,\s*{_BOUND}\s*,\s*{_BOUND}\s*\)\s*".replace(
+    rf"\s*shardRange\(\s*{_FIELD}\s*,\s*{_BOUND}\s*,\s*{_BOUND}\s*\)\s*".replace(
         r"\s", r"[ \t\r\n\f]"
     )
 )

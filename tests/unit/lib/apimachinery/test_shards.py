@@ -87,7 +87,13 @@ def of(bound: str) -> str:
     [
         *(" ", "x", "||", f"{FIRST} ||", f"|| {FIRST}", f"{FIRST} {FIRST}", f"{FIRST}||{NAMED}"),
         *(f"{FIRST} && {FIRST}", f"({FIRST})", f"{FIRST} // all of it", f"a.{FIRST}", FIRST[:-1]),
-        *(FIRST.replace("uid", "name"), FIRST.replace("')", "',)"), f"{FIRST};", f"{FIRST}\u00a0"),
+        *(
+            FIRST.replace("uid", "name"),
+            FIRST.replace(".", "x"),
+            FIRST.replace("')", "',)"),
+            f"{FIRST};",
+            f"{FIRST}\u00a0",
+        ),
         *(of(bound) for bound in ("0", "'00'", "'0x'", "'0x0'", "'0x20000000000000000'")),
         *(of(bound) for bound in ("'0x000000000000000A'", f"r'{LOW}'", f"'{LOW}\"", f"'{HALF}'")),
         *(of(f"'{END}'"), FIRST.replace("'0x0", "'0X0"), "(" * 5000, " " * 100_000 + FIRST),
