@@ -6,7 +6,7 @@ Pure: computed from a `ShardsView` and `now` in the request that asks (P2), neve
 import json
 from typing import TYPE_CHECKING, Any
 
-from edge_sidecars.apimachinery.shard_ranges import selector
+from edge_sidecars.apimachinery.selection.shard_ranges import selector
 
 if TYPE_CHECKING:
     from elector_sidecar.shards.shard_view import ShardsView, ShardView

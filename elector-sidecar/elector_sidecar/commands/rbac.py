@@ -8,7 +8,7 @@ import argparse
 import sys
 from collections.abc import Mapping
 
-from edge_sidecars.apimachinery.shard_ranges import MIN_SHARDS
+from edge_sidecars.apimachinery.selection.shard_ranges import MIN_SHARDS
 from edge_sidecars.runtime.cli.options import Options, Parser
 from edge_sidecars.runtime.cli.program import run_command
 from edge_sidecars.runtime.cli.rbac_manifest import (
@@ -20,7 +20,7 @@ from edge_sidecars.runtime.cli.rbac_manifest import (
     service_account,
 )
 from edge_sidecars.runtime.cli.values import BadInput
-from edge_sidecars.runtime.rfc1123 import MAX_LABEL, is_subdomain
+from edge_sidecars.runtime.formats.rfc1123 import MAX_LABEL, is_subdomain
 from elector_sidecar.config import PREFIX
 from elector_sidecar.config.config import label, shards
 

@@ -34,7 +34,7 @@ from edge_sidecars.runtime.cli.status_command import (
     connection_to,
 )
 from edge_sidecars.runtime.cli.values import BadInput, address, api_server_url
-from edge_sidecars.runtime.rfc1123 import is_label, is_subdomain
+from edge_sidecars.runtime.formats.rfc1123 import is_label, is_subdomain
 from elector_sidecar.config import DEFAULT_LISTEN, PREFIX
 from elector_sidecar.core.lease import parse_lease, pod_name, wall_seconds
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from edge_sidecars.apimachinery.shard_ranges import MAX_SHARDS, MIN_SHARDS
+from edge_sidecars.apimachinery.selection.shard_ranges import MAX_SHARDS, MIN_SHARDS
 from edge_sidecars.runtime.cli.combinations import Needs, refuse_meaningless
 from edge_sidecars.runtime.cli.options import (
     SERVICE_ACCOUNT_DIR,
@@ -42,7 +42,7 @@ from edge_sidecars.runtime.cli.values import (
     url_like,
     whole,
 )
-from edge_sidecars.runtime.rfc1123 import (
+from edge_sidecars.runtime.formats.rfc1123 import (
     MAX_LABEL,
     is_label,
     is_label_key,

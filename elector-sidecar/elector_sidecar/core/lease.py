@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import Any
 
-from edge_sidecars.runtime import rfc3339
+from edge_sidecars.runtime.formats import rfc3339
 
 # Set to the holder identity by every acquiring and renewing write of ours, removed by our release.
 HOLDER_ANNOTATION = "edge-sidecars.io/holder"

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from edge_sidecars.runtime.daemon_thread import in_daemon_thread
-from edge_sidecars.runtime.rfc1123 import is_subdomain
+from edge_sidecars.runtime.formats.rfc1123 import is_subdomain
 
 INTERVAL = 1.0
 # Bytes; a name and white space around it are shorter.

@@ -6,7 +6,7 @@ Pure; `ShardViews` reads what the parts of a `ShardElection` know.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from edge_sidecars.apimachinery.shard_ranges import shard_range
+from edge_sidecars.apimachinery.selection.shard_ranges import shard_range
 from elector_sidecar.core.candidacy import ElectionView
 from elector_sidecar.core.lease import pod_name
 from elector_sidecar.shards.ownership import OwnedShard, Ownership

@@ -9,7 +9,7 @@ import json as to_json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from edge_sidecars.apimachinery.shard_ranges import shard_of
+from edge_sidecars.apimachinery.selection.shard_ranges import shard_of
 from edge_sidecars.runtime.cli.values import BadInput, whole
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.web import aiohttp_web as web

@@ -37,7 +37,7 @@ from edge_sidecars.runtime.cli.values import (
     url_like,
     whole,
 )
-from edge_sidecars.runtime.rfc1123 import is_label, is_subdomain
+from edge_sidecars.runtime.formats.rfc1123 import is_label, is_subdomain
 from gm.config import DEFAULT_LISTEN, PREFIX
 from gm.core.kind import DEFAULT_LC_SERVER
 
@@ -68,7 +68,7 @@ _COMBINATIONS = (Excludes(_HUB, "mode", "relay", "no LC comes to GM"),)
 
 
 class Mode(Enum):
-    """How LCs are reached; who reconciles is told by `LeadershipMode`, in each of them."""
+    """How LCs are reached; `LeadershipMode` says which of them reconciles."""
 
     ACTIVE_STANDBY = "active-standby"
     ACTIVE_ACTIVE = "active-active"

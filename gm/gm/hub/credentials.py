@@ -19,8 +19,8 @@ from pathlib import Path
 import grpc
 
 from edge_sidecars.kubeapi import ApiClient, ApiError, Unreachable
-from edge_sidecars.runtime.bearer import bearer_token
 from edge_sidecars.runtime.cli.values import describe_failure
+from edge_sidecars.runtime.formats.bearer import bearer_token
 from gm.core.tree import flag, items, mapping, text
 from gm.hub.ports import ReviewUnavailable
 

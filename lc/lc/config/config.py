@@ -36,7 +36,7 @@ from edge_sidecars.runtime.cli.values import (
     url_like,
     whole,
 )
-from edge_sidecars.runtime.rfc1123 import is_label, is_subdomain
+from edge_sidecars.runtime.formats.rfc1123 import is_label, is_subdomain
 from lc.config import DEFAULT_BIND_PORT, PREFIX, SEDNA_TWINS
 
 # Where Sedna's DaemonSet mounts the node's /.

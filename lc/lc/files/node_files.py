@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from edge_sidecars.runtime.rfc1123 import is_subdomain
+from edge_sidecars.runtime.formats.rfc1123 import is_subdomain
 from lc.files.host_files import HostFiles
 from lc.files.remote_files import Remote
 

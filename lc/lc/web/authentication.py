@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from edge_sidecars.runtime.bearer import authorizes
 from edge_sidecars.runtime.cli.values import BadInput
+from edge_sidecars.runtime.formats.bearer import authorizes
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.connections import Handler

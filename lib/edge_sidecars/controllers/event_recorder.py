@@ -15,7 +15,7 @@ from typing import Never
 
 from edge_sidecars.controllers.guarded_writes import GuardedWrites, Json, NotLeading
 from edge_sidecars.kubeapi import ApiError, Conflict, Unreachable
-from edge_sidecars.runtime import rfc3339
+from edge_sidecars.runtime.formats import rfc3339
 from edge_sidecars.runtime.log import fields, logger
 
 # k8s.io/kubernetes: core validation of EventRecorder, NoteLengthLimit.

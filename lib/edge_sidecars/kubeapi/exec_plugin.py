@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from edge_sidecars.kubeapi.credentials import checked_token
 from edge_sidecars.kubeapi.errors import Unreachable
-from edge_sidecars.runtime import rfc3339
+from edge_sidecars.runtime.formats import rfc3339
 
 GROUP = "client.authentication.k8s.io"
 VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")

@@ -14,8 +14,8 @@ Of an elector with `--shards`, which objects are this pod's:
 are their pure arithmetic; `document_stream.py` follows an elector's documents for both.
 """
 
-from edge_sidecars.apimachinery.shard_ranges import fnv1a as hash_of
-from edge_sidecars.apimachinery.shard_ranges import shard_of
+from edge_sidecars.apimachinery.selection.shard_ranges import fnv1a as hash_of
+from edge_sidecars.apimachinery.selection.shard_ranges import shard_of
 from edge_sidecars.leader_client.client import LeaderClient
 from edge_sidecars.leader_client.lead import LeaderDocument
 from edge_sidecars.leader_client.shard_client import ShardClient

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self, TypeGuard
 
-from edge_sidecars.apimachinery.shard_ranges import (
+from edge_sidecars.apimachinery.selection.shard_ranges import (
     MAX_SHARDS,
     MIN_SHARDS,
     shard_bounds,

@@ -6,7 +6,7 @@ import time
 from collections import OrderedDict
 from typing import Any
 
-from edge_sidecars.runtime import rfc3339
+from edge_sidecars.runtime.formats import rfc3339
 
 
 def fields(**values: object) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from edge_sidecars.controllers.guarded_writes import GuardedWrites, NotLeading
 from edge_sidecars.kubeapi import ApiClient, ApiError, NotFound, NotSent, Unreachable
-from edge_sidecars.runtime import rfc3339
+from edge_sidecars.runtime.formats import rfc3339
 from pool_sidecar.core.controller.conditions import SetConditions
 from pool_sidecar.core.controller.membership import CreateMember, DeleteMember, LabelMember
 from pool_sidecar.core.controller.node_state import NodeState

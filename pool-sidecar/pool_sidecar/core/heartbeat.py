@@ -9,8 +9,8 @@ wall clock, by which kubelet stamps too.
 from dataclasses import dataclass
 from typing import Any, Final
 
-from edge_sidecars.runtime import rfc3339
 from edge_sidecars.runtime.backoff import exponential
+from edge_sidecars.runtime.formats import rfc3339
 
 MICRO: Final = 1_000_000
 # Seconds; kubelet renews as often (nodeLeaseDurationSeconds 40, a quarter of it).

@@ -15,7 +15,7 @@ from ipaddress import ip_address
 from typing import Any, Final, Self
 
 from edge_sidecars.apimachinery.watch_events import decode_object
-from edge_sidecars.runtime.rfc1123 import MAX_SUBDOMAIN, is_label
+from edge_sidecars.runtime.formats.rfc1123 import MAX_SUBDOMAIN, is_label
 
 Json = dict[str, Any]
 

@@ -18,9 +18,9 @@ from typing import Final
 
 from edge_sidecars.kubeapi.aiohttp_private import abort
 from edge_sidecars.kubeapi.credentials import WatchedFiles
-from edge_sidecars.runtime.bearer import authorizes
 from edge_sidecars.runtime.cli.values import Address, BadInput, describe_failure
 from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.formats.bearer import authorizes
 from pool_sidecar.lan.client import NoAnswer, PeerClient, Refused
 from pool_sidecar.lan.http_head import MAX_HEAD, BadHead, Head, answer, read_head, refusal
 from pool_sidecar.lan.relay_reader import PREFIX, RELAY, RelayRead

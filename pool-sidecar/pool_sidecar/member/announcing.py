@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 from typing import Any, Final, Never
 
 from edge_sidecars.kubeapi import ApiError, Unreachable
-from edge_sidecars.runtime import rfc3339
 from edge_sidecars.runtime.backoff import Backoff
 from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.formats import rfc3339
 from edge_sidecars.runtime.log import fields, logger, sparing
 from pool_sidecar.core.announcements import CloudLink
 from pool_sidecar.core.pool_member import GROUP, PATH, status_patch

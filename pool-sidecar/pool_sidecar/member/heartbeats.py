@@ -9,8 +9,8 @@ import time
 from typing import Final, Never
 
 from edge_sidecars.kubeapi import ApiError, Conflict, NotFound, Unreachable
-from edge_sidecars.runtime import rfc3339
 from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.formats import rfc3339
 from edge_sidecars.runtime.log import fields, logger, sparing
 from pool_sidecar.core.heartbeat import UnusableLease, seen
 from pool_sidecar.member.cloud import Cloud

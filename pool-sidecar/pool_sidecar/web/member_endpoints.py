@@ -8,9 +8,9 @@ token. `/eligible`, `/drain`: for the elector of this node. `/livez`, `/readyz`,
 import json as encoder
 from typing import Final
 
-from edge_sidecars.runtime.bearer import authorizes
 from edge_sidecars.runtime.cli.values import Address
 from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.formats.bearer import authorizes
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.endpoints import is_asked, json, own_routes, routed, text
 from edge_sidecars.runtime.web.listener import Listener, ListenerOptions

@@ -11,7 +11,7 @@ from typing import Protocol
 from aiohttp import hdrs
 
 from edge_sidecars.apimachinery.request.request_info import RequestInfo
-from edge_sidecars.runtime.bearer import bearer_token
+from edge_sidecars.runtime.formats.bearer import bearer_token
 from edge_sidecars.runtime.web.aiohttp_web import BaseRequest, RequestKey
 from relay_sidecar.core.upgrade_request import websocket_token
 

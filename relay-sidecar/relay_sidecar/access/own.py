@@ -16,8 +16,8 @@ from edge_sidecars.apimachinery.lru import lru
 from edge_sidecars.apimachinery.request.request_info import RequestInfo
 from edge_sidecars.apimachinery.status import Refused, Status, forbidden, unauthorized
 from edge_sidecars.kubeapi.credentials import WatchedFiles
-from edge_sidecars.runtime.bearer import bearer_token, is_token
 from edge_sidecars.runtime.cli.values import Address, BadInput, describe_failure
+from edge_sidecars.runtime.formats.bearer import bearer_token, is_token
 from edge_sidecars.runtime.web.aiohttp_web import BaseRequest
 from edge_sidecars.runtime.web.cross_site import host_name
 from relay_sidecar.access.admission import Caller, token_of

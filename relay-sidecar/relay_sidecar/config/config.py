@@ -42,7 +42,7 @@ from edge_sidecars.runtime.cli.values import (
     size,
     url_like,
 )
-from edge_sidecars.runtime.rfc1123 import is_label
+from edge_sidecars.runtime.formats.rfc1123 import is_label
 from relay_sidecar.config import DEFAULT_LISTEN, DEFAULT_STATUS_LISTEN, PREFIX
 from relay_sidecar.config.pool_resources import PoolResource, chosen, parse_pool_resource
 from relay_sidecar.config.preload import Preload, parse_preload

@@ -13,7 +13,7 @@ from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from edge_sidecars.apimachinery.selection.selector import BadSelector
 from edge_sidecars.runtime.cli.values import BadInput
-from edge_sidecars.runtime.rfc1123 import is_label
+from edge_sidecars.runtime.formats.rfc1123 import is_label
 from relay_sidecar.core.never_kept import is_keepable
 
 # RFC 1123: a resource is a label, a group a subdomain, a namespace a label.

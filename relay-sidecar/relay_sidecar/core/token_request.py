@@ -18,7 +18,7 @@ from typing import Annotated, Final
 import msgspec
 
 from edge_sidecars.apimachinery.request.accept import clauses
-from edge_sidecars.runtime.rfc1123 import is_label, is_subdomain
+from edge_sidecars.runtime.formats.rfc1123 import is_label, is_subdomain
 from relay_sidecar.core.token_request_protobuf import Message, NotProtobuf
 
 JSON: Final = "application/json"

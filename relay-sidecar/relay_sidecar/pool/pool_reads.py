@@ -22,8 +22,8 @@ from edge_sidecars.apimachinery.request.request_info import (
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.status import Refused, forbidden, unauthorized, unavailable
 from edge_sidecars.kubeapi.credentials import WatchedFiles
-from edge_sidecars.runtime.bearer import authorizes
 from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.formats.bearer import authorizes
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER, Caller
 from relay_sidecar.config.preload import Preload

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from edge_sidecars.runtime import rfc3339
+from edge_sidecars.runtime.formats import rfc3339
 
 # unauthorized: it is reached and answers the relay's own credentials with 401; relayed: upstream is
 # another relay, which is cut off from its own.

@@ -14,10 +14,10 @@ from tools.harness.controlplane.build import BuildError
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.peers.mains import MAINS, RUST, environment
 from tools.harness.peers.other_informers import Client, command_of
+from tools.harness.peers.stand_in_elector import StandInElector
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import Fleet
 from tools.harness.pods.observers.observer import wait_for, wait_for_leader
-from tools.harness.pods.spoken_elector import SpokenElector
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
@@ -80,14 +80,14 @@ def language(request: pytest.FixtureRequest) -> Client:
 
 
 @pytest.fixture
-def elector() -> Iterator[SpokenElector]:
-    with SpokenElector() as it:
+def elector() -> Iterator[StandInElector]:
+    with StandInElector() as it:
         yield it
         assert it.unexpected == []
 
 
 @pytest.fixture
-def main(language: Client, elector: SpokenElector, tmp_path: Path) -> Iterator[Main]:
+def main(language: Client, elector: StandInElector, tmp_path: Path) -> Iterator[Main]:
     """It has worked in term 7, and is a standby again."""
     it = Main(language, elector.url, tmp_path / "ledger")
     try:
@@ -101,14 +101,14 @@ def main(language: Client, elector: SpokenElector, tmp_path: Path) -> Iterator[M
 
 
 @pytest.mark.long
-def test_a_main_rests_as_soon_as_its_elector_says_so(main: Main, elector: SpokenElector) -> None:
+def test_a_main_rests_as_soon_as_its_elector_says_so(main: Main, elector: StandInElector) -> None:
     assert main.rests(SETTLED)
     elector.lead(8, seconds=PATIENCE)
     main.wait_works(8)
 
 
 def test_a_main_rests_at_the_end_of_the_proof_though_nobody_says_so(
-    main: Main, elector: SpokenElector
+    main: Main, elector: StandInElector
 ) -> None:
     elector.lead(8, seconds=2.0)
     main.wait_works(8)
@@ -117,7 +117,7 @@ def test_a_main_rests_at_the_end_of_the_proof_though_nobody_says_so(
 
 
 @pytest.mark.long
-def test_a_line_that_is_read_late_proves_nothing(main: Main, elector: SpokenElector) -> None:
+def test_a_line_that_is_read_late_proves_nothing(main: Main, elector: StandInElector) -> None:
     main.freeze()
     elector.lead(8, seconds=1.0)
     time.sleep(1.5)
@@ -128,7 +128,7 @@ def test_a_line_that_is_read_late_proves_nothing(main: Main, elector: SpokenElec
 
 @pytest.mark.long
 def test_a_stream_that_ends_or_is_garbled_is_followed_anew(
-    main: Main, elector: SpokenElector
+    main: Main, elector: StandInElector
 ) -> None:
     for token, damage in enumerate((elector.end_streams, elector.garble), start=8):
         damage()
@@ -137,7 +137,7 @@ def test_a_stream_that_ends_or_is_garbled_is_followed_anew(
         main.wait_works(token)
 
 
-def test_sigterm_ends_a_main_with_its_work(main: Main, elector: SpokenElector) -> None:
+def test_sigterm_ends_a_main_with_its_work(main: Main, elector: StandInElector) -> None:
     elector.lead(8, seconds=PATIENCE)
     main.wait_works(8)
     main.process.terminate()

@@ -5,7 +5,7 @@ Guarantee: Ready's lastTransitionTime changes only where Ready was another, as k
 
 import time
 
-from edge_sidecars.runtime import rfc3339
+from edge_sidecars.runtime.formats import rfc3339
 from tools.demo.pool.cloud_state import condition
 from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.clients.kept_client import KeptClient

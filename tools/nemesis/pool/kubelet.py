@@ -15,7 +15,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from edge_sidecars.runtime import rfc3339
+from edge_sidecars.runtime.formats import rfc3339
 from tools.demo.pool.cloud_state import condition
 from tools.demo.pool.kubelet import STRATEGIC_MERGE
 from tools.harness.controlplane.access.accounts import RequestRefusedError, expect

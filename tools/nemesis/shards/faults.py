@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from edge_sidecars.runtime import rfc3339
+from edge_sidecars.runtime.formats import rfc3339
 from tools.harness.pods.observers.history import ANNOTATION
 from tools.nemesis.elector.faults import Draw, NotApplicable
 from tools.nemesis.elector.testbed import BOGUS

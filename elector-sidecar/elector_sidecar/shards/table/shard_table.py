@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any
 
-from edge_sidecars.apimachinery.shard_ranges import MAX_SHARDS, MIN_SHARDS
+from edge_sidecars.apimachinery.selection.shard_ranges import MAX_SHARDS, MIN_SHARDS
 from elector_sidecar.core.timing import MAX_LEASE_DURATION
 
 TABLE_ANNOTATION = "edge-sidecars.io/shards"

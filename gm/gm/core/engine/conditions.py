@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from edge_sidecars.runtime import rfc3339
+from edge_sidecars.runtime.formats import rfc3339
 from edge_sidecars.sedna_api.core.api_object import Json
 from gm.core.kind import Problem
 from gm.core.tree import objects, text

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from edge_sidecars.runtime import rfc3339
+from edge_sidecars.runtime.formats import rfc3339
 from edge_sidecars.sedna_api.core.api_object import Json
 from edge_sidecars.sedna_api.core.capability import WORKER_KEY, key_for, key_of
 from gm.core.engine.conditions import MISSING_REFERENCE, Log

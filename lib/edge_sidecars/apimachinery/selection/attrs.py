@@ -11,8 +11,8 @@ import msgspec
 from msgspec import Struct
 
 from edge_sidecars.apimachinery.objects import Item, decode
+from edge_sidecars.apimachinery.selection.shard_ranges import fnv1a
 from edge_sidecars.apimachinery.selection.shards import ShardSelector, namespace_hash
-from edge_sidecars.apimachinery.shard_ranges import fnv1a
 
 
 class _AttrsMetadata(Struct, gc=False):

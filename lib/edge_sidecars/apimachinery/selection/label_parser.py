@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from edge_sidecars.apimachinery.go_format import parse_int64, quote
 from edge_sidecars.apimachinery.selection.selector import BadSelector
-from edge_sidecars.runtime.rfc1123 import MAX_LABEL, MAX_SUBDOMAIN, QUALIFIED, SUBDOMAIN
+from edge_sidecars.runtime.formats.rfc1123 import MAX_LABEL, MAX_SUBDOMAIN, QUALIFIED, SUBDOMAIN
 
 OPERATORS = ("in", "notin", "=", "==", "!=", ">", "<")
 # binaryOperators by their names in pkg/selection/operator.go, as the message lists them.

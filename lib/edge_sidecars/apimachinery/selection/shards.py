@@ -15,7 +15,7 @@ from functools import lru_cache
 from edge_sidecars.apimachinery.lru import lru
 from edge_sidecars.apimachinery.selection.selector import CACHE_SIZE
 from edge_sidecars.apimachinery.selection.shard_parser import NAMESPACE, ShardRange, parse_ranges
-from edge_sidecars.apimachinery.shard_ranges import fnv1a
+from edge_sidecars.apimachinery.selection.shard_ranges import fnv1a
 
 
 def _union(spans: Iterable[tuple[int, int]]) -> list[int]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from textwrap import wrap
 
 from edge_sidecars.runtime.cli.values import BadInput
-from edge_sidecars.runtime.rfc1123 import is_label, is_subdomain
+from edge_sidecars.runtime.formats.rfc1123 import is_label, is_subdomain
 
 _WIDTH = 100
 _GROUP = "rbac.authorization.k8s.io"

@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from edge_sidecars.runtime.rfc1123 import is_subdomain
+from edge_sidecars.runtime.formats.rfc1123 import is_subdomain
 from edge_sidecars.sedna_api.core.kinds import kind_named
 
 # Bytes; Sedna's largest bodies are an event's models with their metrics: some kilobytes.

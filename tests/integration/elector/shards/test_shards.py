@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from edge_sidecars.apimachinery.shard_ranges import shard_of
+from edge_sidecars.apimachinery.selection.shard_ranges import shard_of
 from tools.harness.controlplane.clients.answer import ask
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.peers.candidate import ClientGoCandidate

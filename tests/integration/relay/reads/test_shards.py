@@ -10,8 +10,8 @@ from http import HTTPStatus
 
 import pytest
 
+from edge_sidecars.apimachinery.selection.shard_ranges import fnv1a
 from edge_sidecars.apimachinery.selection.shards import ShardSelector
-from edge_sidecars.apimachinery.shard_ranges import fnv1a
 from tests.integration.relay.conftest import check_logs
 from tests.integration.relay.place import PATIENT, Kind, Place
 from tools.harness.controlplane.cluster import ControlPlane

@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 import pytest
 
-from edge_sidecars.apimachinery.shard_ranges import fnv1a
+from edge_sidecars.apimachinery.selection.shard_ranges import fnv1a
 from tools.harness.controlplane.local_apiserver import LocalApiServerProcess
 from tools.harness.pods.wire.caller import Caller
 from tools.harness.pods.wire.raw_client import RawClient

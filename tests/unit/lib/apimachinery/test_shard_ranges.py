@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge_sidecars.apimachinery.shard_ranges import fnv1a, selector, shard_of, shard_range
+from edge_sidecars.apimachinery.selection.shard_ranges import fnv1a, selector, shard_of, shard_range
 from edge_sidecars.leader_client import Shard
 from tests.unit.repository.checkout import ROOT
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from edge_sidecars.runtime.rfc3339 import stamp_of_micros
+from edge_sidecars.runtime.formats.rfc3339 import stamp_of_micros
 from pool_sidecar.core.heartbeat import (
     FOLLOW_UP,
     LOOK_EVERY,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from edge_sidecars.runtime.rfc1123 import is_subdomain
+from edge_sidecars.runtime.formats.rfc1123 import is_subdomain
 from pool_sidecar.core.pool_member import is_pool_name
 from pool_sidecar.member.lease_name import name_lease
 

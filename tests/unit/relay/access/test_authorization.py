@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge_sidecars.runtime.bearer import bearer_token
+from edge_sidecars.runtime.formats.bearer import bearer_token
 from relay_sidecar.core.access.authorization import (
     DENIED_TTL,
     MAX_TOKENS,

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from edge_sidecars.runtime import rfc3339
+from edge_sidecars.runtime.formats import rfc3339
 from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.access.kubeconfig import write_kubeconfig
 from tools.harness.controlplane.clients.answer import Answer, ask

@@ -1,1 +1,1 @@
-"""Electors with shards: a fleet of them, and what stands for one before its clients."""
+"""Electors with shards: a fleet of them, and a stand-in that its clients ask."""

@@ -2,7 +2,12 @@
 
 import pytest
 
-from edge_sidecars.runtime.rfc1123 import is_label, is_label_key, is_label_value, is_subdomain
+from edge_sidecars.runtime.formats.rfc1123 import (
+    is_label,
+    is_label_key,
+    is_label_value,
+    is_subdomain,
+)
 
 LABELS = ("a", "0", "a-b", "a" * 63)
 SUBDOMAINS = ("a.b", "kubernetes.default.svc", "a" * 64, ".".join(["a" * 50] * 4))

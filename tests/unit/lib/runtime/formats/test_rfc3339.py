@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from edge_sidecars.runtime import rfc3339
+from edge_sidecars.runtime.formats import rfc3339
 
 MOMENT = datetime(2023, 11, 14, 23, 13, 20, 250_000, tzinfo=timezone(timedelta(hours=1)))
 

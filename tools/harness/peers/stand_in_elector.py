@@ -17,7 +17,7 @@ from tools.harness.controlplane.clients.answer import boottime
 END = b""
 
 
-class SpokenElector:
+class StandInElector:
     """`unexpected`: requests that an elector does not know."""
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class SpokenElector:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, elector: SpokenElector) -> None:
+    def __init__(self, elector: StandInElector) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.elector = elector
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from edge_sidecars.runtime.bearer import authorizes, is_token
+from edge_sidecars.runtime.formats.bearer import authorizes, is_token
 
 TOKEN = "0123456789abcdef"
 
