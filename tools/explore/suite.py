@@ -61,25 +61,21 @@ def explore(task: Task) -> Report:
 
 
 SUITE = [
+    Task('single(rates=(1.0, 1.0), client_go="0.37", faults=3, pace=PROCESSES, is_settled=True)'),
+    Task(
+        "sharded(rates=(1.0, 1.0, 1.0), shards=3, faults=2, pace=PROCESSES, is_settled=True, "
+        "timing=SHORT)"
+    ),
     Task('single(rates=(1.0, 1.0), client_go="0.37", faults=2, pace=LONG)'),
     Task('single(rates=(1.0, 1.0), client_go="0.26", faults=2, pace=LONG)'),
     Task("single(rates=(1.0, 1.0), faults=2)"),
     Task("single(rates=(0.95, 1.0), faults=2)"),
     # The store is put back to any earlier state, and nothing else goes wrong.
     Task("sharded(rates=(1.0, 1.0), shards=2, faults=1, leases=1.5, pace=NONE)"),
-    Task(
-        "sharded(rates=(1.0, 1.0, 1.0), shards=3, faults=1, pace=PROCESSES, is_settled=True, "
-        "timing=SHORT)"
-    ),
 ]
 # Not one of these was ever run to its end.
 DEEP = [
     *SUITE,
-    Task(
-        "sharded(rates=(1.0, 1.0, 1.0), shards=3, faults=2, pace=PROCESSES, is_settled=True, "
-        "timing=SHORT)"
-    ),
-    Task('single(rates=(1.0, 1.0), client_go="0.37", faults=3, pace=PROCESSES, is_settled=True)'),
     Task('single(rates=(1.0, 1.0), client_go="0.26", faults=3, pace=PROCESSES, is_settled=True)'),
     Task(
         "sharded(rates=(1.0, 1.0, 1.0), shards=3, faults=1, pace=LONG, is_settled=True, "
