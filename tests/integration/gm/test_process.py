@@ -63,7 +63,9 @@ def test_gm_status_without_a_gm_says_what_to_do() -> None:
 
 
 def test_the_endpoints_answer_and_others_do_not(control_plane: ControlPlane, shop: Shop) -> None:
-    with GmPod(control_plane, shop.namespace) as pod:
+    pod = GmPod(control_plane, shop.namespace)
+    pod.gm.may_fork = False
+    with pod:
 
         def status(path: str, method: str = "GET") -> int:
             answer = ask(pod.gm.port, path, method=method)

@@ -18,6 +18,7 @@ from typing import Any, Self
 from tools.harness.controlplane.clients.answer import ANSWER_TIMEOUT, Answer, ask
 from tools.harness.controlplane.guardian import Guardian
 from tools.harness.pods.arguments import latest_of_each
+from tools.harness.pods.forks import Fork, Running, are_allowed, can_fork
 
 # A start on a busy machine; a quiet one needs half a second.
 START_TIMEOUT = 30.0
@@ -49,7 +50,7 @@ class ElectorPod:
     guardian: Guardian | None = None
 
     def __post_init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Running | None = None
         prefix = f"elector-{self.name}-"
         with tempfile.NamedTemporaryFile(prefix=prefix, suffix=".log", delete=False) as log:
             self._log = Path(log.name)
@@ -83,24 +84,38 @@ class ElectorPod:
         arguments = [*lease, "--identity", self.name, "--log-format", "json"]
         # Appended to: the log spans restarts, and the last "contending" line is ours.
         self._log_start = self._log.stat().st_size
-        with self._log.open("ab") as log:
-            # prlimit becomes the process: limits that the test set for itself would stop the test.
-            limit = [] if self.descriptors is None else ["prlimit", f"--nofile={self.descriptors}"]
-            command = [self.interpreter, "-m", "elector_sidecar"]
-            command += latest_of_each([*arguments, *listen, *self.flags])
-            self._process = subprocess.Popen(
-                [*limit, *command],
-                stderr=log,
-                stdin=subprocess.DEVNULL,
-                env={"PATH": "/usr/bin:/bin", **self.environ},
-                start_new_session=True,
+        words = latest_of_each([*arguments, *listen, *self.flags])
+        environ = {"PATH": "/usr/bin:/bin", **self.environ}
+        is_fork = are_allowed() and self.descriptors is None and self.interpreter == sys.executable
+        if is_fork and can_fork("elector-sidecar", environ):
+            self._process = Fork(
+                "elector-sidecar",
+                words,
+                environ=environ,
+                stdout=self._log,
+                stderr=self._log,
+                is_session=True,
             )
+        else:
+            self._process = self._fresh(words, environ)
         if self.guardian is not None:
             self.guardian.watch(self._process.pid)
         self._is_frozen = False
         if wait:
             self.wait_listening()
         return self
+
+    def _fresh(self, words: list[str], environ: Mapping[str, str]) -> Running:
+        # prlimit becomes the process: limits that the test set for itself would stop the test.
+        limit = [] if self.descriptors is None else ["prlimit", f"--nofile={self.descriptors}"]
+        with self._log.open("ab") as log:
+            return subprocess.Popen(
+                [*limit, self.interpreter, "-m", "elector_sidecar", *words],
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                env=environ,
+                start_new_session=True,
+            )
 
     def wait_listening(self) -> None:
         deadline = time.monotonic() + START_TIMEOUT
@@ -175,6 +190,6 @@ class ElectorPod:
             self._process.wait()
         self._log.unlink(missing_ok=True)
 
-    def _running(self) -> subprocess.Popen[bytes]:
+    def _running(self) -> Running:
         assert self._process is not None, f"{self.name} was not started"
         return self._process

@@ -22,6 +22,7 @@ from tools.harness.controlplane.guardian import Guardian
 from tools.harness.controlplane.reservation import Reservation
 from tools.harness.pods.arguments import REPEATED, latest_of_each
 from tools.harness.pods.command import run_program
+from tools.harness.pods.forks import Fork, Running, are_allowed, can_fork
 
 # Seconds for a start on a busy machine; a quiet one needs half a second.
 START_TIMEOUT = 30.0
@@ -53,7 +54,9 @@ class Process(ABC):
         self.ports = [held.port for held in self._reservations]
         self.environ: dict[str, str] = {"PATH": "/usr/bin:/bin", **(environ or {})}
         self._guardian = guardian
-        self._process: subprocess.Popen[bytes] | None = None
+        # Whether its processes may be forked; not where its own memory is measured.
+        self.may_fork = True
+        self._process: Running | None = None
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -132,15 +135,26 @@ class Process(ABC):
         repeated = REPEATED | ({"--namespace"} if program == "sedna-gm" else set())
         words = latest_of_each(arguments, repeated=repeated)
         self._log_start = self._log.stat().st_size
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [*self.prefix, str(installed(program)), *words],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=self.environ,
-                start_new_session=True,
+        is_fork = are_allowed() and self.may_fork and not self.prefix
+        if is_fork and can_fork(program, self.environ):
+            self._process = Fork(
+                program,
+                words,
+                environ=self.environ,
+                stdout=self._log,
+                stderr=self._log,
+                is_session=True,
             )
+        else:
+            with self._log.open("ab") as log:
+                self._process = subprocess.Popen(
+                    [*self.prefix, str(installed(program)), *words],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    env=self.environ,
+                    start_new_session=True,
+                )
         if self._guardian is not None:
             self._guardian.watch(self._process.pid)
 
@@ -158,7 +172,7 @@ class Process(ABC):
                 raise AssertionError(f"{self.name} did not {what}: {self.log_text()[-4000:]}")
             time.sleep(POLL_INTERVAL)
 
-    def _running(self) -> subprocess.Popen[bytes]:
+    def _running(self) -> Running:
         assert self._process is not None, f"{self.name} was not started"
         return self._process
 
