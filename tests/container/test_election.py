@@ -74,24 +74,6 @@ def trio(
     assert_backed(observer.answers(), history, duration=FAST_DURATION)
 
 
-def test_another_leads_after_the_leaders_container_was_killed(trio: Trio) -> None:
-    first = trio.leader()
-    first.kill()
-    second = trio.leader(other_than=first)
-    first.start()
-    time.sleep(FAST_DURATION)
-    assert trio.leader() is second
-
-
-def test_who_is_stopped_gives_up_before_it_ends(trio: Trio) -> None:
-    first = trio.leader()
-    assert first.stop() == 0
-    stopped = time.monotonic()
-    trio.leader(other_than=first)
-    # Nobody had to wait for the Lease to end.
-    assert time.monotonic() - stopped < FAST_DURATION
-
-
 def test_who_was_paused_for_longer_than_its_lease_does_not_lead_when_it_goes_on(
     trio: Trio,
 ) -> None:
@@ -121,30 +103,3 @@ def test_who_is_cut_off_from_the_api_server_stops_leading_before_another_starts(
         first.mend()
     time.sleep(FAST_DURATION)
     assert trio.leader() is second
-
-
-def test_nobody_leads_without_an_api_server_and_one_does_when_it_is_back(
-    trio: Trio, plane: ControlPlane
-) -> None:
-    first = trio.leader()
-    plane.stop_apiserver()
-    try:
-        wait_for(lambda: not first.is_leader(), timeout=FAST_DURATION * 2, what="nobody leads")
-        assert not any(it.is_leader() for it in trio.electors)
-    finally:
-        plane.start_apiserver()
-    trio.leader()
-
-
-def test_an_api_server_that_is_paused_keeps_nobody_in_office(
-    trio: Trio, plane: ControlPlane
-) -> None:
-    first = trio.leader()
-    plane.freeze()
-    try:
-        wait_for(lambda: not first.is_leader(), timeout=FAST_DURATION * 2, what="nobody leads")
-        time.sleep(1)
-        assert not any(it.is_leader() for it in trio.electors)
-    finally:
-        plane.thaw()
-    trio.leader()

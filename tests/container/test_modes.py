@@ -65,45 +65,6 @@ def test_a_leader_whose_containers_are_killed_leaves_no_child_missing_and_none_t
     cluster.settled()
 
 
-def test_a_leader_that_stood_still_for_longer_than_its_lease_finds_its_work_done(
-    cluster: ContainerCluster,
-) -> None:
-    leader = cluster.leader()
-    _make_more(cluster)
-    leader.freeze()
-    _make_more(cluster)
-    cluster.leader(other_than=leader)
-    leader.thaw()
-    cluster.settled()
-
-
-def test_a_leader_whose_network_is_gone_leads_no_more_and_lcs_need_it_no_more(
-    cluster: ContainerCluster,
-) -> None:
-    leader = cluster.leader()
-    _make_more(cluster)
-    leader.cut()
-    cluster.leader(other_than=leader)
-    assert not leader.may_act
-    _make_more(cluster)
-    leader.heal()
-    cluster.settled()
-
-
-def test_a_leader_that_the_api_server_answers_no_more_is_in_nobodys_way(
-    cluster: ContainerCluster,
-) -> None:
-    """LCs reach it as ever, and have to find out that it is no use to them."""
-    leader = cluster.leader()
-    leader.cut(is_silent=True)
-    cluster.leader(other_than=leader)
-    assert not leader.may_act
-    _make_more(cluster)
-    cluster.settled()
-    leader.heal()
-    cluster.settled()
-
-
 def test_a_node_that_restarts_while_its_packets_vanish_answers_workers_and_tells_it_all_later(
     cluster: ContainerCluster,
 ) -> None:
@@ -123,22 +84,6 @@ def test_a_node_that_restarts_while_its_packets_vanish_answers_workers_and_tells
     edge.lc.until(lambda it: it["reports"]["waiting"], what="keep what it was told")
     assert not edge.lc.status()["link"]["isUp"]
     # Others go on.
-    _make_more(cluster)
-    edge.heal()
-    cluster.kubelet.heal(edge.name)
-    cluster.settled()
-
-
-def test_a_node_without_its_interface_hears_later_what_was_made_and_removed_meanwhile(
-    cluster: ContainerCluster,
-) -> None:
-    edge = cluster.edges["edge-b"]
-    _make_more(cluster)
-    edge.cut()
-    cluster.kubelet.cut(edge.name)
-    edge.lc.until(lambda it: not it["link"]["isUp"], what="notice that its link is down")
-    for _ in range(4):
-        assert cluster.workload.new_dataset_again()
     _make_more(cluster)
     edge.heal()
     cluster.kubelet.heal(edge.name)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from elector_sidecar.config.config import Address, BadInput, Config, address, load, seconds
+from elector_sidecar.config.config import Address, BadInput, Config, load
 
 POD = {
     "POD_NAME": "gm-0",
@@ -24,80 +24,7 @@ def loaded(*flags: str, environ: Mapping[str, str] | None = None) -> Config:
 # ── texts ──
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("0", 0.0),
-        ("15", 15.0),
-        ("15s", 15.0),
-        ("1.5s", 1.5),
-        ("500ms", 0.5),
-        ("1m30s", 90.0),
-        ("1h", 3600.0),
-        ("2h0m1s", 7201.0),
-    ],
-)
-def test_durations_read_as_in_go(text: str, value: float) -> None:
-    assert seconds(text) == value
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        *["", " ", "s", "-1s", "+1s", "1 s", "1,5s", "1e3", "nan", "inf", "5w", "s5", "1.s"],
-        *["٣s", "1s\n", "9" * 400],
-    ],
-)
-def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(BadInput, match="15s, 500ms or 1m30s"):
-        seconds(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "value", "told"),
-    [
-        ("127.0.0.1:4040", Address("127.0.0.1", 4040), "127.0.0.1:4040"),
-        (":4040", Address("", 4040), ":4040"),
-        ("localhost:0", Address("localhost", 0), "localhost:0"),
-        ("[::1]:4040", Address("::1", 4040), "[::1]:4040"),
-        ("unix:/run/e.sock", Address("", 0, "/run/e.sock"), "unix:/run/e.sock"),
-    ],
-)
-def test_addresses_read_and_print(text: str, value: Address, told: str) -> None:
-    assert address(text) == value
-    assert str(value) == told
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        *["", "4040", "host", "host:", "host:http", "host:65536", "host:-1", "unix:", "unix:run"],
-        *["h:" + "9" * 5000, "h:²"],
-    ],
-)
-def test_what_is_no_address_is_refused(text: str) -> None:
-    with pytest.raises(BadInput, match="unix:/"):
-        address(text)
-
-
 # ── what has no meaning ──
-
-
-@pytest.mark.parametrize(
-    ("flags", "needed"),
-    [
-        (["--health-interval", "2s"], "--health-url"),
-        (["--health-grace", "1m"], "--health-url"),
-        (["--drain-timeout", "3s"], "--drain-url"),
-        (["--shard-settle", "1s"], "--shards"),
-        (["--context", "c"], "--kubeconfig"),
-        (["--socket-mode", "0600"], "--listen unix:/PATH"),
-    ],
-)
-def test_what_says_nothing_without_another_flag_is_refused(flags: list[str], needed: str) -> None:
-    with pytest.raises(BadInput) as refused:
-        loaded(*flags)
-    assert str(refused.value).startswith(f"{' '.join(flags)} needs {needed}")
 
 
 def test_a_message_names_the_variable_from_which_the_value_came() -> None:
@@ -116,47 +43,6 @@ def test_a_flag_beats_its_env_twin_and_both_beat_the_default() -> None:
     assert loaded().timing.lease_duration == 15
     assert loaded(environ=environ).timing.lease_duration == 20
     assert loaded("--lease-duration", "30s", environ=environ).timing.lease_duration == 30
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "field", "value"),
-    [
-        ("LEASE", "from-env", "lease", "from-env"),
-        ("NAMESPACE", "other", "namespace", "other"),
-        ("IDENTITY", "me", "identity", "me"),
-        ("ON_MISSING", "take", "take_missing", True),
-        ("LISTEN", "unix:/e.sock", "listen", Address("", 0, "/e.sock")),
-        ("SOCKET_MODE", "0600", "socket_mode", 0o600),
-        ("PROBE_LISTEN", ":4041", "probe_listen", Address("", 4041)),
-        ("HEALTH_URL", "http://h/z", "health_url", "http://h/z"),
-        ("HEALTH_INTERVAL", "2s", "health_interval", 2.0),
-        ("HEALTH_FAILURES", "5", "health_failures", 5),
-        ("HEALTH_GRACE", "1m", "health_grace", 60.0),
-        ("HEALTH_BACKOFF", "1s", "health_backoff", 1.0),
-        ("DRAIN_URL", "http://h/d", "drain_url", "http://h/d"),
-        ("DRAIN_TIMEOUT", "3s", "drain_timeout", 3.0),
-        ("RELEASE_ON_TERM", "true", "release_on_term", True),
-        ("RELEASE_ON_TERM", "no", "release_on_term", False),
-        ("NOTIFY_URL", "http://h/n", "notify_url", "http://h/n"),
-        ("LEADER_LABEL", "e.io/role=leader", "leader_label", ("e.io/role", "leader")),
-        ("KUBECONFIG", "/k", "kubeconfig", Path("/k")),
-        ("SERVER", "https://h:1", "server", "https://h:1"),
-        ("SERVICE_ACCOUNT_DIR", "/sa", "service_account_dir", Path("/sa")),
-        ("LOG_FORMAT", "json", "log_format", "json"),
-        ("LOG_LEVEL", "debug", "log_level", "debug"),
-    ],
-)
-def test_every_flag_has_an_env_twin_that_reads_the_same(
-    name: str, text: str, field: str, value: object
-) -> None:
-    # What gives the others a meaning.
-    others = {"ELECTOR_HEALTH_URL": "http://h", "ELECTOR_DRAIN_URL": "http://h"}
-    others |= {"ELECTOR_LEASE": "x", "ELECTOR_LISTEN": "unix:/e.sock"}
-    from_environ = load([], POD | others | {f"ELECTOR_{name}": text}, hostname="host")
-    flag = f"--{name.lower().replace('_', '-')}={text}"
-    from_flag = load([flag], POD | others, hostname="host")
-    assert getattr(from_environ, field) == value
-    assert from_environ == from_flag
 
 
 def test_a_context_of_the_kubeconfig_can_be_named_by_flag_and_twin() -> None:
@@ -298,80 +184,6 @@ def test_outside_of_a_pod_without_a_kubeconfig_there_is_one_line(tmp_path: Path)
 
 
 # ── bad input ──
-
-BAD = [
-    (
-        ["--probe-listen", "0.0.0.0:4040"],
-        "--probe-listen 0.0.0.0:4040 is taken by --listen 127.0.0.1:4040",
-        "choose another port",
-    ),
-    (
-        ["--http", "localhost:80", "--probe-listen", "[::1]:80"],
-        "--probe-listen [::1]:80 is taken by --http localhost:80",
-        "choose another port",
-    ),
-    (["--shards", "3", "--shard-settle", "-1s"], "--shard-settle '-1s'", "write it like 15s"),
-    (["--release-on-term=perhaps"], "--release-on-term 'perhaps'", "write true or false"),
-    (["--leese", "x"], "--leese", "--lease"),
-    (["--lease-duration"], "--lease-duration", "write --lease-duration DURATION"),
-    (["extra"], "extra", "--help"),
-    (["--lease", "Upper"], "'Upper'", "lower-case"),
-    (["--lease", "a..b"], "'a..b'", "lower-case"),
-    (["--lease", "x" * 254], "x" * 254, "lower-case"),
-    (["--lease", "a/../b"], "'a/../b'", "lower-case"),
-    (["--namespace", "../kube-system"], "'../kube-system'", "lower-case"),
-    (["--namespace", "n" * 64], "n" * 64, "lower-case"),
-    (["--identity", "two\r\nlines"], r"'two\r\nlines'", "pod's name"),
-    (["--identity", "i" * 254], "i" * 254, "pod's name"),
-    (["--lease-duration", "abc"], "--lease-duration 'abc'", "15s"),
-    (["--lease-duration", "2s"], "--lease-duration 2s", "3s"),
-    (["--lease-duration", "4.5s"], "--lease-duration 4.5s", "use 4s"),
-    (["--lease-duration", "5s"], "--lease-duration 5s x 0.95 = 4.75s", "raise --lease-duration"),
-    (["--renew-interval", "0.5s"], "--renew-interval 0.5s", "1s"),
-    (["--request-timeout", "0"], "--request-timeout 0s", "positive"),
-    (["--on-missing", "maybe"], "--on-missing 'maybe'", "wait, take"),
-    (["--listen", "4040"], "--listen '4040'", "127.0.0.1:8080"),
-    (["--probe-listen", "h:99999"], "--probe-listen 'h:99999'", "host:port"),
-    (["--http", "x"], "--http 'x'", "host:port"),
-    (["--ttl", "x"], "--ttl 'x'", "15s"),
-    (["--health-url", "localhost/z"], "--health-url 'localhost/z'", "write http://localhost/z"),
-    (["--health-url", "http://h:99999/"], "--health-url 'http://h:99999/'", "http://"),
-    (["--health-url", "http://:80/"], "--health-url 'http://:80/'", "http://"),
-    (["--health-url", "http://[::1/"], "--health-url 'http://[::1/'", "http://"),
-    (["--health-url", "file:///etc/passwd"], "'file:///etc/passwd'", "http://"),
-    (["--health-failures", "0"], "--health-failures 0", "at least 1"),
-    (["--socket-mode", "rw-rw----"], "rw-rw----", "like 0660"),
-    (["--socket-mode", "4777"], "4777", "like 0660"),
-    (["--health-failures", "9" * 5000], "--health-failures '999", "whole number"),
-    (["--health-failures", "1.5"], "--health-failures '1.5'", "whole number"),
-    (["--health-interval", "0"], "--health-interval 0s", "positive"),
-    (["--drain-url", "http://a b/"], "--drain-url 'http://a b/'", "http://"),
-    (["--release-on-term=maybe"], "--release-on-term 'maybe'", "true or false"),
-    (["--leader-label", "role"], "--leader-label 'role'", "KEY=VALUE"),
-    (["--leader-label", "a b=c"], "--leader-label 'a b=c'", "KEY=VALUE"),
-    (["--server", "10.0.0.1"], "--server '10.0.0.1'", "write https://10.0.0.1"),
-    (["--log-format", "xml"], "--log-format 'xml'", "text, json"),
-    (["--log-level", "loud"], "--log-level 'loud'", "info, debug"),
-    (["--kubeconfig", "/k", "--use-cluster-credentials"], "--kubeconfig", "drop one"),
-    (["--context", "c"], "--context c", "needs --kubeconfig"),
-    (["--lease=a", "--election=b"], "--lease 'a' and --election 'b'", "drop --election"),
-    (["--lease-duration=20s", "--ttl=10s"], "--ttl '10s'", "drop --ttl"),
-    (["--identity=a", "--id=a"], "--identity 'a' and --id 'a'", "drop --id"),
-    (["--namespace=a", "--election-namespace=b"], "'b'", "drop --election-namespace"),
-    (["--election=a", "--lease-file=/f"], "--lease 'a' and --lease-file", "drop one"),
-]
-
-
-@pytest.mark.parametrize(("flags", "value", "remedy"), BAD)
-def test_bad_input_is_one_line_that_names_the_value_and_the_remedy(
-    flags: list[str], value: str, remedy: str
-) -> None:
-    with pytest.raises(BadInput) as raised:
-        loaded(*flags)
-    message = str(raised.value)
-    assert value in message
-    assert remedy in message
-    assert "\n" not in message
 
 
 @pytest.mark.parametrize(

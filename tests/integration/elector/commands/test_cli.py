@@ -19,8 +19,6 @@ from tools.harness.pods.main import MainServer
 from tools.harness.pods.observers.observer import wait_for, wait_for_leader
 from tools.harness.pods.wire.http_client import answered
 
-NOWHERE = ["--server", "https://127.0.0.1:1", "--namespace", "ns"]
-
 
 def refused(*arguments: str, environ: Mapping[str, str] | None = None) -> str:
     """The one line with which bad input ends."""
@@ -35,60 +33,11 @@ def refused(*arguments: str, environ: Mapping[str, str] | None = None) -> str:
 # ── bad input ──
 
 
-def test_without_arguments_the_reason_and_the_remedy_are_shown() -> None:
-    line = refused()
-    assert "no flag and no ELECTOR_ variable says what to do" in line
-
-
 def test_help_names_every_flag_and_sub_command() -> None:
     done = run("--help")
     assert done.returncode == 0
     for word in ("--lease", "--release-on-term", "--leader-label", "--election", "check", "status"):
         assert word in done.stdout
-
-
-def test_an_unknown_flag_names_the_nearest_one() -> None:
-    line = refused("--lease", "x", "--lease-duratoin", "15s")
-    assert "--lease-duratoin" in line
-    assert "did you mean --lease-duration?" in line
-
-
-def test_an_unsafe_timing_set_shows_its_values() -> None:
-    line = refused("--lease", "x", *NOWHERE, "--lease-duration", "5s")
-    for value in ("--lease-duration 5s", "--renew-interval 2s", "--request-timeout 3s", "4.75s"):
-        assert value in line
-
-
-@pytest.mark.parametrize("flag", ["--health-url", "--drain-url", "--notify-url", "--server"])
-@pytest.mark.parametrize("host", ["a..b", "x" * 64])
-def test_a_host_that_nobody_could_look_up_is_named(flag: str, host: str) -> None:
-    url = f"http://{host}:80"
-    given = [] if flag == "--server" else ["--server", "http://127.0.0.1:1"]
-    assert host in refused("--lease", "x", "--namespace", "n", *given, flag, url)
-
-
-def test_a_missing_namespace_is_never_default() -> None:
-    line = refused("--lease", "x", "--server", "https://127.0.0.1:1")
-    assert "--namespace" in line
-    assert "POD_NAMESPACE" in line
-
-
-def test_outside_of_a_pod_a_kubeconfig_or_server_is_asked_for() -> None:
-    assert "--kubeconfig" in refused("--lease", "x", "--namespace", "ns")
-
-
-def test_a_missing_token_names_the_folder(tmp_path: Path) -> None:
-    line = refused("--lease", "x", *NOWHERE, "--service-account-dir", str(tmp_path))
-    assert str(tmp_path / "token") in line
-    assert "--kubeconfig" in line
-
-
-@pytest.mark.parametrize("content", [None, "a: [", "[]", "{}"])
-def test_an_unusable_kubeconfig_is_named(tmp_path: Path, content: str | None) -> None:
-    path = tmp_path / "config"
-    if content is not None:
-        path.write_text(content)
-    assert f"--kubeconfig {path}" in refused("--lease", "x", "--kubeconfig", str(path))
 
 
 def test_a_kubeconfig_of_yaml_without_its_package_says_what_to_install(tmp_path: Path) -> None:

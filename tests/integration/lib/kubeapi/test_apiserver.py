@@ -4,12 +4,10 @@ import asyncio
 import copy
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
-from edge_sidecars.apimachinery.watch_events import decode_object
 from edge_sidecars.kubeapi import (
     ApiClient,
     Conflict,
@@ -18,9 +16,6 @@ from edge_sidecars.kubeapi import (
     InCluster,
     NotFound,
     Unreachable,
-    UnusableCredentials,
-    WatchEvent,
-    parse_event,
 )
 from edge_sidecars.kubeapi.client import MERGE_PATCH
 from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
@@ -125,25 +120,6 @@ def test_rbac_is_a_forbidden_that_names_the_rule(
     ask(InCluster(control_plane.server, folder.path), work)
 
 
-def test_a_watch_tells_what_happens(control_plane: ControlPlane, namespace: str) -> None:
-    path = collection(namespace)
-
-    async def work(server: ApiClient) -> None:
-        version = (await server.request("GET", path, timeout=10))["metadata"]["resourceVersion"]
-        params = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "30"}
-        async with aclosing(server.lines(path, open_timeout=10, params=params)) as lines:
-            await server.request("POST", path, body=config_map("seen"), timeout=10)
-            added = parse_event(await asyncio.wait_for(anext(lines), 10), decode_object)
-            await server.request("DELETE", f"{path}/seen", timeout=10)
-            deleted = parse_event(await asyncio.wait_for(anext(lines), 10), decode_object)
-        assert isinstance(added, WatchEvent)
-        assert isinstance(deleted, WatchEvent)
-        assert (added.type, deleted.type) == ("ADDED", "DELETED")
-        assert added.object["metadata"]["name"] == "seen"
-
-    ask(Kubeconfig(control_plane.admin_kubeconfig()), work)
-
-
 def test_a_watch_that_the_server_ends_ends_in_order(
     control_plane: ControlPlane, namespace: str
 ) -> None:
@@ -173,38 +149,3 @@ def test_another_server_than_the_kubeconfigs_can_be_named(control_plane: Control
     )
     assert credentials.server == f"https://localhost:{control_plane.port}"
     assert ask(credentials, lambda it: it.request("GET", "/version", timeout=10))["major"] == "1"
-
-
-CONTEXT = "current-context: x\ncontexts: [{name: x, context: {cluster: c, user: u}}]\n"
-CLUSTER = "clusters: [{name: c, cluster: {server: 'https://h'%s}}]\n"
-USER = "users: [{name: u, user: {%s}}]\n"
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        None,
-        "",
-        "hello",
-        "[]",
-        "- x\n- y",
-        "a: [",
-        "\x00",
-        "{}",
-        CONTEXT,
-        CONTEXT + "clusters: 5\nusers: 3\n",
-        CONTEXT + CLUSTER % ", certificate-authority-data: '!!'" + USER % "token: t",
-        CONTEXT + CLUSTER % ", certificate-authority: /does/not/exist" + USER % "token: t",
-        CONTEXT + CLUSTER % "" + USER % "client-certificate-data: eA==, client-key-data: eA==",
-    ],
-)
-def test_an_unusable_kubeconfig_is_one_line_that_names_it(
-    tmp_path: Path, content: str | None
-) -> None:
-    path = tmp_path / "config"
-    if content is not None:
-        path.write_text(content)
-    with pytest.raises(UnusableCredentials) as raised:
-        Kubeconfig(path)
-    assert f"--kubeconfig {path}: " in str(raised.value)
-    assert "\n" not in str(raised.value)

@@ -19,7 +19,6 @@ from tests.integration.lib.kubeapi.sending import until
 from tools.harness.pods.wire.raw_server import Connection, RawServer
 
 T = TypeVar("T")
-WRITES = ["PUT", "POST", "DELETE", "PATCH"]
 # Seconds for what the server did to reach the client's loop.
 ARRIVAL = 0.3
 
@@ -89,73 +88,6 @@ def test_a_kept_request_beside_another_has_a_connection_of_its_own() -> None:
 
 
 # ── a request is sent once ──
-
-
-@pytest.mark.parametrize("method", WRITES)
-def test_a_write_whose_kept_connection_is_closed_unanswered_is_sent_once(method: str) -> None:
-    def serve(connection: Connection) -> None:
-        connection.request()
-        connection.answer(b"{}")
-        connection.request()
-
-    async def work(api: ApiClient) -> None:
-        await api.request(method, "/first", timeout=5, body={}, pooled=True)
-        with pytest.raises(Unreachable):
-            await api.request(method, "/second", timeout=5, body={}, pooled=True)
-
-    with RawServer(serve) as server:
-        using(Plain(server.url), work)
-    assert paths(server) == [b"/first", b"/second"]
-    assert server.connections == 1
-
-
-@pytest.mark.parametrize("method", ["PUT", "DELETE"])
-def test_plain_aiohttp_would_send_a_write_on_a_kept_connection_twice(method: str) -> None:
-    """Else the test above could not fail."""
-
-    def serve(connection: Connection) -> None:
-        while connection.request():
-            if len(server.requests) == 2:
-                return
-            connection.answer(b"{}")
-
-    async def plain(url: str) -> None:
-        async with aiohttp.ClientSession() as session:
-            for path in ("/first", "/second"):
-                async with session.request(method, url + path, data=b"{}") as response:
-                    await response.read()
-
-    with RawServer(serve) as server:
-        asyncio.run(plain(server.url))
-    assert paths(server) == [b"/first", b"/second", b"/second"]
-
-
-@pytest.mark.parametrize("ends", [Connection.shut_write, Connection.reset])
-def test_a_connection_that_the_server_closed_meanwhile_is_found_before_it_is_used(
-    ends: Callable[[Connection], None],
-) -> None:
-    ended = threading.Semaphore(0)
-    answered = threading.Semaphore(0)
-
-    def serve(connection: Connection) -> None:
-        connection.request()
-        connection.answer(b"{}")
-        # A reset takes along what was not read.
-        assert answered.acquire(timeout=10)
-        ends(connection)
-        ended.release()
-
-    async def work(api: ApiClient) -> None:
-        for path in ("/a", "/b", "/c"):
-            await put(api, path)
-            answered.release()
-            assert await asyncio.to_thread(ended.acquire, timeout=10)
-            await asyncio.sleep(ARRIVAL)
-
-    with RawServer(serve) as server:
-        using(Plain(server.url), work)
-    assert paths(server) == [b"/a", b"/b", b"/c"]
-    assert server.connections == 3
 
 
 def test_bytes_that_nobody_asked_for_are_nobodys_answer() -> None:
@@ -271,27 +203,6 @@ def test_a_connection_that_was_idle_for_too_long_is_not_used_again() -> None:
     assert server.connections == 2
 
 
-class Rotating(Plain):
-    token = "one"
-
-    async def authorization(self) -> str | None:
-        return f"Bearer {self.token}"
-
-
-def test_other_credentials_have_other_connections() -> None:
-    async def work(api: ApiClient) -> None:
-        await put(api, "/a")
-        await put(api, "/b")
-        credentials.token = "two"
-        await put(api, "/c")
-        await put(api, "/d")
-
-    with RawServer(answer_all) as server:
-        credentials = Rotating(server.url)
-        using(credentials, work)
-    assert server.connections == 2
-
-
 def test_answers_leave_nothing_behind_on_their_connection() -> None:
     def serve(connection: Connection) -> None:
         while connection.request():
@@ -383,23 +294,6 @@ def test_idle_seconds_count_on_a_clock_that_runs_through_a_suspend() -> None:
         asyncio.run(with_channel(server, b"{}", look))
 
 
-def test_a_closed_connection_is_not_usable() -> None:
-    closed = threading.Event()
-
-    def serve(connection: Connection) -> None:
-        connection.request()
-        connection.answer(b"{}")
-        connection.shut_write()
-        closed.set()
-
-    def look(channel: Channel) -> None:
-        now = time.clock_gettime(time.CLOCK_BOOTTIME)
-        assert not channel.is_usable(now, idle=2 * MAX_AGE)
-
-    with RawServer(serve) as server:
-        asyncio.run(with_channel(server, b"{}", look, after=closed))
-
-
 def test_a_connection_whose_request_was_answered_before_it_was_sent_is_not_kept() -> None:
     ended = threading.Event()
 
@@ -415,20 +309,3 @@ def test_a_connection_whose_request_was_answered_before_it_was_sent_is_not_kept(
 
     with RawServer(serve) as server:
         asyncio.run(with_channel(server, b"x" * 50_000_000, look, ended=ended))
-
-
-def test_a_cancelled_kept_request_closes_its_connection() -> None:
-    def serve(connection: Connection) -> None:
-        connection.request()
-        assert connection.sees_end(within=5)
-
-    async def work(api: ApiClient) -> None:
-        task = asyncio.create_task(put(api, "/x", timeout=30))
-        await until(lambda: bool(server.requests))
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    with RawServer(serve) as server:
-        using(Plain(server.url), work)
-    assert len(server.requests) == 1

@@ -70,6 +70,5 @@ def _start(program: str, missing: str) -> list[str]:
     return [sys.executable, "-c", f"{code}; it.main()"]
 
 
-def test_there_are_inputs_enough_of_each_program() -> None:
-    assert len(set(ALL)) >= 72
+def test_there_are_inputs_of_each_program() -> None:
     assert {it.command.split()[0] for it in ALL} == {*PACKAGES, *MODULES}

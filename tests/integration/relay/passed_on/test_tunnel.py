@@ -67,34 +67,6 @@ def tls_server(folder: Path, serve: Callable[[Connection], None]) -> RawServer:
 
 
 @UPGRADES
-@pytest.mark.parametrize("is_tls", [False, True], ids=["plain", "tls"])
-def test_r9_an_upgraded_connection_carries_bytes_both_ways(
-    request_head: bytes, is_tls: bool, tmp_path: Path
-) -> None:
-    server = tls_server(tmp_path, echo) if is_tls else RawServer(echo)
-    with server:
-        upstream = Tls(server.url, tmp_path / "ca.crt") if is_tls else Plain(server.url)
-        with Passing(upstream).host() as relay, RawClient(relay.port) as client:
-            client.send(request_head)
-            status, headers = client.head()
-            assert status == 101
-            told = {name.lower(): value for name, value in headers}
-            assert told["connection"] == "Upgrade"
-            for content in (b"hello", b"\x00\x80" * 1000, b"x" * 200_000):
-                threading.Thread(target=client.send, args=(content,)).start()
-                found = b""
-                while len(found) < len(content):
-                    found += client.some()
-                assert found == content.swapcase()
-    if request_head is SPDY:
-        assert told["upgrade"] == "SPDY/3.1"
-        assert told["x-stream-protocol-version"] == "v4.channel.k8s.io"
-    else:
-        assert told["upgrade"] == "websocket"
-        assert told["sec-websocket-protocol"] == "v5.channel.k8s.io"
-
-
-@UPGRADES
 def test_r9_an_upgrade_is_asked_for_upstream_as_the_client_does_but_for_its_token(
     request_head: bytes,
 ) -> None:
@@ -127,17 +99,6 @@ def test_r9_a_websockets_origin_is_the_server_that_is_asked(origin: str, is_ours
         assert client.head()[0] == 101
         [line] = [it for it in server.requests[0].split(b"\r\n") if it.startswith(b"Origin: ")]
         assert line.decode() == f"Origin: {server.url if is_ours else origin}"
-
-
-def test_r9_what_comes_right_behind_the_answers_head_is_not_lost() -> None:
-    def serve(connection: Connection) -> None:
-        connection.send(switch(connection.request()) + b"first")
-        connection.receive()
-
-    with through(serve) as (_, client):
-        client.send(WEBSOCKET + b"early")
-        assert client.head()[0] == 101
-        assert client.until(b"first") == b"first"
 
 
 def test_r9_what_a_websocket_client_sends_too_early_is_not_lost() -> None:
@@ -269,25 +230,6 @@ def test_r8_a_side_that_does_not_read_stops_the_other_one() -> None:
         while received := client.sock.recv(MEBIBYTE):
             size += len(received)
     assert size == total
-
-
-def test_r9_a_refused_upgrade_is_passed_on_and_the_client_may_go_on() -> None:
-    def serve(connection: Connection) -> None:
-        while request := connection.request():
-            if b"Upgrade" in request:
-                connection.answer(b'{"kind":"Status"}', status="403 Forbidden")
-            else:
-                connection.answer(b"whole")
-
-    with RawServer(serve) as server, Passing(Plain(server.url)).host() as relay:
-        for head in (SPDY, WEBSOCKET):
-            with RawClient(relay.port) as client:
-                client.send(head)
-                assert client.head()[0] == 403
-                client.until(b'{"kind":"Status"}')
-                client.send(b"GET /x HTTP/1.1\r\nHost: r\r\n\r\n")
-                assert client.head()[0] == 200
-                client.until(b"whole")
 
 
 def test_r9_a_change_of_protocol_that_nobody_asked_for_is_no_answer() -> None:

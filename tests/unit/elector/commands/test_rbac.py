@@ -7,8 +7,6 @@ from elector_sidecar.commands.rbac import main
 from tests.unit.manifests.built import MANIFESTS, Json
 from tools.harness.pods.elector import ELECTOR_RULES
 
-REQUIRED = ["--lease", "shop", "--service-account", "main"]
-
 
 def _printed(
     capsys: pytest.CaptureFixture[str], *more: str, account: str = "main"
@@ -66,31 +64,3 @@ def test_the_namespace_wide_role_lends_what_an_elector_uses() -> None:
     path = MANIFESTS / "injection/policies/cluster-role.yaml"
     leases, _ = yaml.safe_load(path.read_text())["rules"]
     assert set(leases["verbs"]) == set(ELECTOR_RULES[0]["verbs"])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ([], "--lease is missing: name the Lease"),
-        (["--lease", "shop"], "--service-account is missing: name the account"),
-        (["--lease", "Shop", "--service-account", "a"], "--lease 'Shop' is not a Lease name"),
-        (["--lease", "shop", "--service-account", "A"], "--service-account 'A' is not the name"),
-        ([*REQUIRED, "--namespace", "a.b"], "--namespace 'a.b' is not a namespace"),
-        (
-            ["--lease", "a" * 64, "--service-account", "a", "--shards"],
-            "is over 63 characters: with --shards",
-        ),
-        ([*REQUIRED, "--shards", "0"], "--shards '0' is not a number: write one from 2"),
-        ([*REQUIRED, "--leader-label", "role"], "--leader-label 'role' is not KEY=VALUE"),
-        ([*REQUIRED, "--shard"], "did you mean --shards?"),
-        ([*REQUIRED, "more"], "unrecognized arguments: more"),
-    ],
-)
-def test_bad_input_is_one_line(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(arguments, {}) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert said in printed.err
-    assert printed.err.count("\n") == 1

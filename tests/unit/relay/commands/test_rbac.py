@@ -55,28 +55,3 @@ def test_the_variable_of_the_relay_counts_as_its_flag(capsys: pytest.CaptureFixt
     assert main(REQUIRED, environ) == 0
     kinds = [it["kind"] for it in yaml.safe_load_all(capsys.readouterr().out)]
     assert kinds == ["Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ([], "--service-account is missing: name the account"),
-        (["--service-account", "a"], "--namespace is missing: name that of the service account"),
-        (REQUIRED, "--preload is missing: name what the relay keeps"),
-        ([*REQUIRED, "--preload", "Pods"], "--preload 'Pods' is not RESOURCE[.VERSION]"),
-        (
-            ["--service-account", "A_", "--namespace", "ns"],
-            "--service-account 'A_' is not the name",
-        ),
-        (["--service-account", "a", "--namespace", "A"], "--namespace 'A' is not a namespace"),
-        ([*REQUIRED, "--prelod", "pods"], "did you mean --preload?"),
-    ],
-)
-def test_bad_input_is_one_line(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(arguments, {}) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert said in printed.err
-    assert printed.err.count("\n") == 1
