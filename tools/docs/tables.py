@@ -1,4 +1,4 @@
-"""Tables of flags, metrics, log messages and reasons, between markers in the documents.
+"""Tables of flags, metrics, log messages and reasons, between markers in some page of the manual.
 
 A row's first columns come from the source. Its other columns are prose, which stays where the row
 stays; a new row has the help's text, or nothing, until somebody writes it. Rows of flags and
@@ -6,7 +6,7 @@ metrics have the source's order, those of messages and reasons the document's.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,16 +14,19 @@ from pathlib import Path
 from tools.docs import reasons
 from tools.docs.source import LIBRARY, PROGRAMS, Program, flags, logged, metrics_in, texts
 
+# The pages are below it.
+FOLDER = "docs"
+_END = "<!-- end of generated -->\n"
+
 Row = list[str]
 Rows = Sequence[Row]
 
 
 @dataclass(frozen=True)
 class Table:
-    """`rows` makes the new rows of what the document has. The markers have `name`; the prose
-    begins in column `meaning`."""
+    """`rows` makes the new rows of what the page has, which is the one whose markers have `name`;
+    the prose begins in column `meaning`."""
 
-    document: str
     name: str
     rows: Callable[[Path, Rows], Iterable[Row]]
     meaning: int = -1
@@ -82,14 +85,6 @@ def _reason_rows(
             yield [*blank[:column], f"`{text}`", *blank[column + 1 :]]
 
 
-_MANUALS = {
-    "elector": "docs/elector.md",
-    "relay": "docs/relay.md",
-    "pool-controller": "docs/pool-controller.md",
-    "pool": "docs/pool.md",
-    "gm": "docs/gm.md",
-    "lc": "docs/lc.md",
-}
 # What says them, in which column of its table they are, and in which column their meaning is.
 _REASONS = {
     "elector reasons": (reasons.elector_reasons, 0, 1),
@@ -105,41 +100,45 @@ _METRICS = {
     "listener": f"{LIBRARY}/runtime/web/listener_metrics.py",
 }
 TABLES = [
+    *(Table(f"{name} flags", partial(_flag_rows, it)) for name, it in PROGRAMS.items()),
+    *(Table(f"{name} metrics", partial(_metric_rows, module)) for name, module in _METRICS.items()),
+    *(Table(f"{name} messages", partial(_message_rows, it)) for name, it in PROGRAMS.items()),
     *(
-        Table(_MANUALS[name], f"{name} flags", partial(_flag_rows, it))
-        for name, it in PROGRAMS.items()
-    ),
-    *(
-        Table("docs/operations.md", f"{name} metrics", partial(_metric_rows, module))
-        for name, module in _METRICS.items()
-    ),
-    *(
-        Table(_MANUALS[name], f"{name} messages", partial(_message_rows, it))
-        for name, it in PROGRAMS.items()
-    ),
-    *(
-        Table("docs/operations.md", name, partial(_reason_rows, said, column), meaning)
+        Table(name, partial(_reason_rows, said, column), meaning)
         for name, (said, column, meaning) in _REASONS.items()
     ),
 ]
 
 
 def documents(root: Path) -> dict[str, str]:
-    """The text of each document with its tables as the source has them. Raises ValueError where
-    a document lacks a marker."""
-    texts: dict[str, str] = {}
-    for it in TABLES:
-        text = texts.get(it.document) or (root / it.document).read_text(encoding="utf-8")
-        texts[it.document] = _filled(text, it, root)
-    return texts
+    """The text of each page with its tables as the source has them. Raises ValueError where not
+    exactly one page has the marker of a table."""
+    pages = {
+        str(it.relative_to(root)): it.read_text(encoding="utf-8")
+        for it in sorted((root / FOLDER).rglob("*.md"))
+    }
+    filled: dict[str, str] = {}
+    for table in TABLES:
+        name = page_of(table, pages)
+        pages[name] = filled[name] = _filled(pages[name], table, root)
+    return filled
+
+
+def page_of(table: Table, pages: Mapping[str, str]) -> str:
+    """The page with the table's markers. Raises ValueError where it is not exactly one."""
+    found = [name for name, text in pages.items() if _begin(table) in text and _END in text]
+    if len(found) != 1:
+        raise ValueError(f"{_begin(table).strip()} … {_END.strip()} is in {found}, not in one page")
+    return found[0]
+
+
+def _begin(table: Table) -> str:
+    return f"<!-- generated: {table.name} -->\n"
 
 
 def _filled(text: str, table: Table, root: Path) -> str:
-    begin, end = f"<!-- generated: {table.name} -->\n", "<!-- end of generated -->\n"
-    before, marker, rest = text.partition(begin)
-    body, closing, after = rest.partition(end)
-    if not (marker and closing):
-        raise ValueError(f"{table.document}: no {begin.strip()} … {end.strip()}")
+    before, marker, rest = text.partition(_begin(table))
+    body, closing, after = rest.partition(_END)
     # A blank line on both sides, or the table is none in Markdown.
     head, ruler, *lines = body.strip().splitlines()
     rows = table.rows(root, [_cells(line) for line in lines])

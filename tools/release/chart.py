@@ -25,7 +25,8 @@ Json = dict[str, Any]
 OWN_IMAGES = "edge-sidecars"
 _OWN_IMAGE = re.compile(rf"{OWN_IMAGES}/([a-z-]+):([\w.-]+)")
 _HELPERS = Path(__file__).with_name("helpers.tpl")
-# Native sidecars are on since 1.29 (KEP-753); the others: docs/manifests.md and docs/injection.md.
+# Native sidecars are on since 1.29 (KEP-753); the others:
+# docs/how-to/manifests.md and docs/how-to/injection.md.
 _OLDEST = "1.29"
 _OLDEST_OF = {
     "active-active-shards": "1.30",

@@ -6,8 +6,8 @@ which sets of flags are refused. Knows no clock. All values are float seconds.
 
 from dataclasses import dataclass
 
-# Two nodes' clocks may run at different rates; docs/elector.md, assumption 1. client-go leaves the
-# ratio to the user (leaderelection.go, package comment).
+# Clocks of two nodes may run at different rates (docs/explanation/election.md, assumption 1).
+# client-go leaves the ratio to the user (leaderelection.go, package comment).
 CLOCK_RATE_EPSILON = 0.05
 # From the evaluation of an answer to its arrival at a client on the same machine.
 MARGIN = 0.25

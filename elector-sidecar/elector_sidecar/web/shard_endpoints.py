@@ -1,4 +1,4 @@
-"""The HTTP answers about shards (docs/shards.md).
+"""The HTTP answers about shards (docs/reference/shards.md).
 
 Guarantees: ownership is computed from a clock that is read after the request was parsed and after
 the last await of the handler (S1); every validity that an answer to the main tells is remembered

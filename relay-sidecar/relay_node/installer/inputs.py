@@ -190,7 +190,7 @@ def distribution(kubeconfig: Path) -> None:
         raise BadInput(
             f"--kubelet-kubeconfig {kubeconfig} is of k3s or RKE2, whose agent writes it anew at "
             "each start: give the agent a kubeconfig of the relay by its own switch kubelet-arg "
-            "(docs/nodes.md, k3s and RKE2)"
+            "(docs/how-to/nodes.md, k3s and RKE2)"
         )
 
 
@@ -200,7 +200,7 @@ def supervisor(root: Path) -> str:
         if (root / _RANCHER.relative_to("/") / folder / "agent").is_dir():
             return (
                 f"this is a node of {name}, whose agent runs kubelet itself and writes its "
-                "kubeconfig anew at each start: use its own switch kubelet-arg (docs/nodes.md, "
-                "k3s and RKE2)"
+                "kubeconfig anew at each start: use its own switch kubelet-arg "
+                "(docs/how-to/nodes.md, k3s and RKE2)"
             )
     return ""

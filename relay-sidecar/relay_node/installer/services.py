@@ -41,7 +41,7 @@ class Services:
         except FileNotFoundError as error:
             raise BadInput(
                 "systemctl is missing: a node without systemd starts the relay before kubelet by "
-                "other means (docs/relay.md, on a node)"
+                "other means (docs/reference/relay-access.md, on a node)"
             ) from error
         except (OSError, subprocess.SubprocessError) as error:
             why = " ".join(str(getattr(error, "stderr", "") or error).split())

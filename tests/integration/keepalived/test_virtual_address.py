@@ -142,8 +142,8 @@ def test_an_address_that_a_killed_keepalived_left_behind_is_taken_off_by_the_nex
 def test_what_a_frozen_keepalived_owns_is_fenced_by_the_electors_word(
     testbed: VipTestbed,
 ) -> None:
-    """VRRP's own limit, which docs/keepalived.md tells of: the address stays until it thaws. The
-    main must ask its elector, which does not say that it leads any more."""
+    """A limit of VRRP (docs/how-to/keepalived.md): the address stays until it thaws. The main must
+    ask its elector, which does not say that it leads any more."""
     old = testbed.settled()
     old.keepalived.freeze()
     old.elector.terminate()

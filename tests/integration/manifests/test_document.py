@@ -1,4 +1,4 @@
-"""docs/manifests.md: what it says to type works, word for word, and says what it says."""
+"""docs/how-to/manifests.md: what it says to type works, word for word, and says what it says."""
 
 import re
 import subprocess
@@ -14,7 +14,7 @@ from tests.unit.repository.checkout import ROOT, block
 from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
 
-DOCUMENT = "docs/manifests.md"
+DOCUMENT = "docs/how-to/manifests.md"
 
 
 def _typist(plane: ControlPlane, folder: Path) -> Typist:

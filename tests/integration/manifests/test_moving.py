@@ -1,4 +1,4 @@
-"""docs/operations.md and docs/migration.md: upgrades and moves that they say to type work.
+"""Upgrades and moves that docs/how-to/ says to type work.
 
 On a control plane of their own with the real controllers, and no node: pods come and go, none runs.
 """
@@ -151,7 +151,7 @@ def edge_node(plane: ControlPlane) -> Iterator[None]:
 @pytest.mark.usefixtures("edge_node")
 def test_a_fleet_moves_node_by_node_as_it_says(plane: ControlPlane, typist: Typist) -> None:
     admin = plane.admin
-    begin, each = blocks("docs/migration.md", "Node by node", "sh")
+    begin, each = blocks("docs/how-to/move-from-sedna.md", "Node by node", "sh")
     (old_port,) = expect(admin.get(f"{CORE}/services/gm"))["spec"]["ports"]
     until(lambda: len(_pods(plane, "sedna=lc")) == 1, what="Sedna's LC")
 
@@ -190,8 +190,10 @@ def test_a_fleet_moves_node_by_node_as_it_says(plane: ControlPlane, typist: Typi
 
 def _moved(title: str = "") -> str:
     """What comes first, and for one of the two ways, what comes then."""
-    first = blocks("docs/migration.md", "From Sedna's GM and LC", "sh")[0]
-    return "\n".join([first, *(blocks("docs/migration.md", title, "sh") if title else ())])
+    first = blocks("docs/how-to/move-from-sedna.md", "From Sedna's GM and LC", "sh")[0]
+    return "\n".join(
+        [first, *(blocks("docs/how-to/move-from-sedna.md", title, "sh") if title else ())]
+    )
 
 
 def _datasets(plane: ControlPlane) -> list[Json]:
@@ -237,7 +239,7 @@ def _has_applied_reports(plane: ControlPlane) -> bool:
 def test_a_release_is_upgraded_and_rolled_back_as_it_says(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
-    upgrade, undo = blocks("docs/operations.md", "Upgrade and roll back", "sh")
+    upgrade, undo = blocks("docs/how-to/upgrade.md", "Upgrade and roll back", "sh")
     checkout = tmp_path / "checkout"
     shutil.copytree(ROOT / "manifests", checkout / "manifests")
     typist = Typist(plane, tmp_path, checkout=checkout)
@@ -291,7 +293,7 @@ def test_contribs_elector_is_followed_by_ours_with_nothing_in_between(
     until(lambda: len(expect(plane.admin.get(pods))["items"]) == 3, what="the old pods")
     _write(tmp_path, "deployment.yaml", _electing(f"edge-sidecars/elector-sidecar:{VERSION}"))
 
-    (script,) = blocks("docs/migration.md", "From contrib's leader-elector", "sh")
+    (script,) = blocks("docs/how-to/move-an-elector.md", "From contrib's leader-elector", "sh")
     told = typist.type(script)
 
     assert "deployment.apps/shop scaled" in told

@@ -1,4 +1,4 @@
-"""docs/tutorial.md: what it says to type leads to a leader that fails over, as it says.
+"""docs/tutorials/failover.md: what it says to type leads to a leader that fails over, as it says.
 
 Left out are the lines that need nodes (`console`). Electors are real processes, one for each pod
 that the real controllers make, with the rights that the tutorial gives them.
@@ -21,7 +21,7 @@ from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.observers.observer import overlaps
 
-DOCUMENT = "docs/tutorial.md"
+DOCUMENT = "docs/tutorials/failover.md"
 # In their order.
 TITLES = ("A program that wants to know", "Add the elector", "See who leads", "Delete the leader")
 

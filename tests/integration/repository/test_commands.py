@@ -29,7 +29,7 @@ def test_the_relay_can_be_tried_as_its_manual_says(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "kubectl").symlink_to(require_program("kubectl"))
     (tmp_path / ".venv").symlink_to(PROGRAMS.parent)
-    told = _typed(block("docs/relay.md", "Try the relay", "sh"), tmp_path)
+    told = _typed(block("docs/tutorials/relay.md", "Try the relay", "sh"), tmp_path)
     lists = re.findall(r'^\{"kind":"ConfigMapList".*"resourceVersion":"(\d+)".*$', told, re.M)
     online, cut, restarted = (line for line in told.splitlines() if "ConfigMapList" in line)
     assert len(lists) == 3
@@ -47,7 +47,7 @@ def test_the_relay_can_be_tried_as_its_manual_says(tmp_path: Path) -> None:
 def test_a_main_asks_its_elector_as_its_manual_says(
     control_plane: ControlPlane, namespace: str
 ) -> None:
-    lines = block("docs/elector.md", "Add the elector to a pod", "sh").splitlines()
+    lines = block("docs/how-to/add-the-elector.md", "Add the elector to a pod", "sh").splitlines()
     asked = [line.partition("  #")[0].strip() for line in lines]
     assert len(asked) == 6
     with Fleet(control_plane, namespace) as fleet:

@@ -229,7 +229,7 @@ def test_a_kind_that_a_component_does_not_know_is_not_built(
 def test_the_documented_patch_reaches_every_kind_of_workload(
     title: str, component: str, container: str, kind: str, tmp_path: Path
 ) -> None:
-    blocks = [text for heading, _, text in fences("docs/manifests.md") if heading == title]
+    blocks = [text for heading, _, text in fences("docs/how-to/manifests.md") if heading == title]
     written = next(text for text in blocks if "kustomization.yaml <<" in text)
     patches = yaml.safe_load(written.split("<<'EOF'\n")[1].split("\nEOF")[0])["patches"]
     objects = [workload(kind, **ACCOUNT)]

@@ -20,7 +20,9 @@ LARGEST = 240_000
 
 
 def test_the_manual_names_the_kubernetes_whose_fields_the_templates_have() -> None:
-    assert f"the fields of Kubernetes {MAJOR}.{MINOR}," in section("docs/gm.md", "Objects")
+    assert f"the fields of Kubernetes {MAJOR}.{MINOR}," in section(
+        "docs/reference/gm.md", "Objects"
+    )
 
 
 @pytest.mark.parametrize("path", definitions(), ids=lambda it: it.stem)

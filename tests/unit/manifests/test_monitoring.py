@@ -15,6 +15,7 @@ from tools.docs import prometheus_rule
 from tools.harness.controlplane.clients.kustomize import kustomize
 
 FOLDER = MANIFESTS / "monitoring"
+(SITE,) = re.findall(r"^site_url: (\S+)$", document("mkdocs.yml"), re.M)
 METRIC = re.compile(r"\b(?:leader_election|elector|relay|gm|lc|pool)_[a-z_]+\b")
 # Where each program says which metrics it has.
 SOURCES = (
@@ -67,9 +68,9 @@ def test_every_alert_links_to_its_section_of_the_manual() -> None:
     rules = yaml.safe_load((FOLDER / "rules.yaml").read_text(encoding="utf-8"))
     for it in (rule for group in rules["groups"] for rule in group["rules"]):
         page, _, anchor = it["annotations"]["runbook_url"].partition("#")
-        assert page.endswith("/blob/main/docs/operations.md")
+        assert page == f"{SITE}latest/reference/alerts/"
         assert anchor == it["alert"].lower()
-        assert section("docs/operations.md", it["alert"]).strip()
+        assert section("docs/reference/alerts.md", it["alert"]).strip()
 
 
 def test_each_panel_says_what_it_shows_and_follows_the_variables() -> None:

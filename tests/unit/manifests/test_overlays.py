@@ -205,7 +205,7 @@ def test_gms_stream_takes_only_lcs_with_a_token_of_their_account_for_gm() -> Non
 
 
 def test_the_certificate_of_the_manual_is_for_where_lcs_find_gm(tmp_path: Path) -> None:
-    text = block("docs/manifests.md", "The certificate of GM", "sh")
+    text = block("docs/how-to/deploy-gm-and-lc.md", "The certificate of GM", "sh")
     making, *storing = text.strip().split("kubectl ")
     run(["bash", "-ec", making], cwd=tmp_path, check=True, capture_output=True)
     shown = run(
@@ -273,7 +273,11 @@ def _gm_namespaces(deployment: Json) -> str:
 
 
 def test_the_electors_role_is_that_of_the_manual() -> None:
-    told = list(yaml.safe_load_all(block("docs/elector.md", "Add the elector to a pod", "yaml")))
+    told = list(
+        yaml.safe_load_all(
+            block("docs/how-to/add-the-elector.md", "Add the elector to a pod", "yaml")
+        )
+    )
     (role,) = of_kind(told, "Role")
     text = (MANIFESTS / "rbac/elector/role.yaml").read_text(encoding="utf-8")
     (ours,) = of_kind(list(yaml.safe_load_all(text)), "Role")

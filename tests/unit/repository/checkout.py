@@ -12,41 +12,68 @@ DOCUMENTS = (
 )
 # The document and heading of what adds each sidecar to a pod.
 MANIFESTS = (
-    ("docs/elector.md", "Add the elector to a pod"),
-    ("docs/relay.md", "Add the relay to a pod"),
+    ("docs/how-to/add-the-elector.md", "Add the elector to a pod"),
+    ("docs/how-to/add-the-relay.md", "Add the relay to a pod"),
 )
 # Under which headings commands stand to be typed (```sh), and the test that types them. What needs
 # root on a node, a cluster with nodes or a registry is ```console.
 TYPED = {
-    ("docs/manifests.md", "The certificate of GM"): "tests/unit/manifests/test_overlays.py",
     (
-        "docs/elector.md",
+        "docs/how-to/deploy-gm-and-lc.md",
+        "The certificate of GM",
+    ): "tests/unit/manifests/test_overlays.py",
+    (
+        "docs/how-to/add-the-elector.md",
         "Add the elector to a pod",
     ): "tests/integration/repository/test_commands.py",
-    ("docs/relay.md", "Try the relay"): "tests/integration/repository/test_commands.py",
-    ("docs/manifests.md", "Add the elector in five minutes"): (
+    ("docs/tutorials/relay.md", "Try the relay"): "tests/integration/repository/test_commands.py",
+    ("docs/how-to/manifests.md", "Add the elector in five minutes"): (
         "tests/integration/manifests/test_document.py"
     ),
-    ("docs/manifests.md", "Let all replicas work"): "tests/integration/manifests/test_document.py",
-    ("docs/manifests.md", "Add the relay in five minutes"): (
+    (
+        "docs/how-to/manifests.md",
+        "Let all replicas work",
+    ): "tests/integration/manifests/test_document.py",
+    ("docs/how-to/manifests.md", "Add the relay in five minutes"): (
         "tests/integration/manifests/test_document.py"
     ),
-    ("docs/manifests.md", "Choosing an HA mode"): "tests/integration/manifests/test_document.py",
-    ("docs/tutorial.md", "A program that wants to know"): (
+    (
+        "docs/how-to/deploy-gm-and-lc.md",
+        "Choosing an HA mode",
+    ): "tests/integration/manifests/test_document.py",
+    ("docs/tutorials/failover.md", "A program that wants to know"): (
         "tests/integration/manifests/test_tutorial.py"
     ),
-    ("docs/tutorial.md", "Add the elector"): "tests/integration/manifests/test_tutorial.py",
-    ("docs/tutorial.md", "See who leads"): "tests/integration/manifests/test_tutorial.py",
-    ("docs/tutorial.md", "Delete the leader"): "tests/integration/manifests/test_tutorial.py",
-    ("docs/tutorial.md", "Clean up"): "tests/integration/manifests/test_tutorial.py",
-    ("docs/relay.md", "On a node"): "tests/integration/relay/access/test_node.py",
-    ("docs/operations.md", "Upgrade and roll back"): "tests/integration/manifests/test_moving.py",
-    ("docs/migration.md", "From contrib's leader-elector"): (
+    (
+        "docs/tutorials/failover.md",
+        "Add the elector",
+    ): "tests/integration/manifests/test_tutorial.py",
+    ("docs/tutorials/failover.md", "See who leads"): "tests/integration/manifests/test_tutorial.py",
+    (
+        "docs/tutorials/failover.md",
+        "Delete the leader",
+    ): "tests/integration/manifests/test_tutorial.py",
+    ("docs/tutorials/failover.md", "Clean up"): "tests/integration/manifests/test_tutorial.py",
+    ("docs/reference/relay-access.md", "On a node"): "tests/integration/relay/access/test_node.py",
+    (
+        "docs/how-to/upgrade.md",
+        "Upgrade and roll back",
+    ): "tests/integration/manifests/test_moving.py",
+    ("docs/how-to/move-an-elector.md", "From contrib's leader-elector"): (
         "tests/integration/manifests/test_moving.py"
     ),
-    ("docs/migration.md", "From Sedna's GM and LC"): "tests/integration/manifests/test_moving.py",
-    ("docs/migration.md", "All nodes at once"): "tests/integration/manifests/test_moving.py",
-    ("docs/migration.md", "Node by node"): "tests/integration/manifests/test_moving.py",
+    (
+        "docs/how-to/move-from-sedna.md",
+        "From Sedna's GM and LC",
+    ): "tests/integration/manifests/test_moving.py",
+    (
+        "docs/how-to/move-from-sedna.md",
+        "All nodes at once",
+    ): "tests/integration/manifests/test_moving.py",
+    (
+        "docs/how-to/move-from-sedna.md",
+        "Node by node",
+    ): "tests/integration/manifests/test_moving.py",
 }
 # Where git cannot tell (a tarball, no git): what tools leave behind, as in .gitignore.
 LEFTOVERS = {

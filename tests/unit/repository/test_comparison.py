@@ -1,4 +1,4 @@
-"""docs/comparison.md: figures of others are those of the benchmarks, and each claim has its mark.
+"""The page of comparison: figures of others are those of the benchmarks, each claim has its mark.
 
 Our own figures change with each release, and are not held to anything here.
 """
@@ -12,7 +12,7 @@ from tools.bench.gm.targets import LATENCIES, RATES
 from tools.bench.relay import targets
 from tools.bench.relay.scenarios.fanout import HUNDRED, TEN, Fanout
 
-PAGE = "docs/comparison.md"
+PAGE = "docs/explanation/comparison.md"
 MARKS = {"read", "tried", "told"}
 # Of the table of features: ours, which other tests prove, and who stands beside it.
 PEERS = ("lite-apiserver", "YurtHub", "MetaServer")

@@ -51,7 +51,8 @@ def test_every_test_that_is_named_exists(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("letter", "last", "name"), [("P", 10, "docs/elector.md"), ("R", 9, "docs/relay.md")]
+    ("letter", "last", "name"),
+    [("P", 10, "docs/explanation/election.md"), ("R", 9, "docs/explanation/relay.md")],
 )
 def test_every_promise_names_tests_of_its_number(letter: str, last: int, name: str) -> None:
     rows = re.findall(rf"^\| {letter}(\d+) \| (.+) \| (.+) \|$", document(name), re.M)
@@ -66,13 +67,15 @@ def test_every_promise_names_tests_of_its_number(letter: str, last: int, name: s
 def test_every_path_of_the_api_is_in_the_table_and_no_other() -> None:
     source = document("elector-sidecar/elector_sidecar/web/endpoints.py")
     routes = set(re.findall(r'^\s+"(/[a-z]*)": \("(?:GET|POST)"', source, re.M))
-    told = set(re.findall(r"`(?:GET|POST) (/[a-z]*)`", section("docs/elector.md", "HTTP")))
+    told = set(
+        re.findall(r"`(?:GET|POST) (/[a-z]*)`", section("docs/reference/elector.md", "HTTP"))
+    )
     assert routes == told
     assert routes >= PROBE_PATHS
 
 
 def test_headers_and_probe_paths_are_told_by_name() -> None:
-    text = document("docs/elector.md")
+    text = document("docs/reference/elector.md")
     assert VALID_UNTIL_HEADER in text
     assert FENCING_TOKEN_HEADER in text
     row = next(line for line in text.splitlines() if line.startswith("| `--probe-listen`"))
@@ -86,7 +89,7 @@ def test_headers_and_probe_paths_are_told_by_name() -> None:
 def test_the_table_of_timings_is_computed(column: int, timing: Timing) -> None:
     rows = [
         [cell.strip() for cell in line.strip("|").split("|")]
-        for line in section("docs/elector.md", "Timing").splitlines()
+        for line in section("docs/reference/elector.md", "Timing").splitlines()
         if line.startswith("| ")
     ]
     told = {row[0]: row[column + 1] for row in rows}

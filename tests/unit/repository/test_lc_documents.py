@@ -19,7 +19,7 @@ from lc.status import (
 )
 from tests.unit.repository.checkout import ROOT, document, section
 
-MANUAL = "docs/lc.md"
+MANUAL = "docs/reference/lc.md"
 PACKAGE = ROOT / "lc" / "lc"
 
 

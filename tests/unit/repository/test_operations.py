@@ -1,4 +1,4 @@
-"""docs/operations.md is true of the code: each alert, each text that is told."""
+"""Pages of operations are true of the code: each alert, each text of an answer."""
 
 import inspect
 import re
@@ -10,7 +10,7 @@ from elector_sidecar.core.lifecycle import Health
 from tests.unit.repository.checkout import document, rows, section
 from tools.docs.reasons import SPOKEN
 
-OPERATIONS = "docs/operations.md"
+PAGES = "docs/reference"
 METRICS = [
     *("Of the elector", "Of the relay", "Of the controller of pools", "Of a pool's member"),
     *("Of GM", "Of LC", "Of each process"),
@@ -20,14 +20,16 @@ OF_THE_CLIENT = {"bad_request", "not_found", "invalid", "not_acceptable", "not_s
 
 
 def test_every_heading_of_metrics_is_a_program() -> None:
-    found = re.findall(r"^### (.+)$", section(OPERATIONS, "Metrics"), re.M)
+    found = re.findall(r"^### (.+)$", section(f"{PAGES}/metrics.md", "Metrics"), re.M)
     assert found == METRICS
 
 
 def test_every_alert_is_told_with_its_severity_and_no_other() -> None:
     groups = yaml.safe_load(document("manifests/monitoring/rules.yaml"))["groups"]
     rules = {rule["alert"]: rule["labels"]["severity"] for it in groups for rule in it["rules"]}
-    told = re.findall(r"^### (\w+)\n\nSeverity: (\w+)\. .+$", section(OPERATIONS, "Alerts"), re.M)
+    told = re.findall(
+        r"^### (\w+)\n\nSeverity: (\w+)\. .+$", section(f"{PAGES}/alerts.md", "Alerts"), re.M
+    )
     assert dict(told) == rules
     assert len(told) == len(rules)
 
@@ -35,7 +37,7 @@ def test_every_alert_is_told_with_its_severity_and_no_other() -> None:
 def test_each_state_of_a_mains_health_is_told() -> None:
     (row,) = (
         cells
-        for cells in rows(OPERATIONS, "What an elector says")
+        for cells in rows(f"{PAGES}/reasons.md", "What an elector says")
         if cells[0] == "`the main is not healthy: …`"
     )
     states = {it.value for it in Health} - {"ok"}

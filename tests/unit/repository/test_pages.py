@@ -16,7 +16,8 @@ from tools.bench.gm.__main__ import FAMILIES as OF_GM
 from tools.bench.node.__main__ import FAMILIES as OF_NODE
 from tools.bench.relay.__main__ import FAMILIES as OF_RELAY
 
-SECURITY, MODES = "docs/security.md", "docs/modes.md"
+SECURITY, MODES = "docs/explanation/security.md", "docs/explanation/modes.md"
+KINDS = ("tutorials", "how-to", "reference", "explanation")
 PARSERS = {"elector": elector(), "relay": relay(), "pool": pool(), "gm": gm(), "lc": lc()}
 # Where something listens, but for those whose name says so.
 LISTENERS = {
@@ -107,4 +108,7 @@ def test_every_family_of_measurements_that_is_named_exists() -> None:
 
 
 def test_nothing_but_pages_lies_among_the_pages() -> None:
-    assert {path.suffix for path in (ROOT / "docs").iterdir() if path.is_file()} == {".md"}
+    files = [it for it in (ROOT / "docs").rglob("*") if it.is_file()]
+    found = {it.relative_to(ROOT / "docs").parts[0] for it in files}
+    assert found == {*KINDS, "images"}
+    assert {it.suffix for it in files if it.parent.name != "images"} == {".md"}

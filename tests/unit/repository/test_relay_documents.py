@@ -29,7 +29,7 @@ from relay_sidecar.web.api import NEVER_KEPT
 from relay_sidecar.web.own_endpoints import OwnEndpoints
 from tests.unit.repository.checkout import MANIFESTS, ROOT, block, document, section
 
-MANUAL = "docs/relay.md"
+MANUAL = "docs/reference/relay.md"
 PACKAGE = ROOT / "relay-sidecar" / "relay_sidecar"
 SERVER = ("--server", "https://api.example")
 
@@ -157,7 +157,7 @@ def test_every_field_of_the_status_is_told_and_no_other() -> None:
 
 
 def test_what_is_never_kept_is_told() -> None:
-    text = section(MANUAL, "What is never kept")
+    text = section("docs/explanation/relay.md", "What is never kept")
     assert set(re.findall(r"`([a-z.]+\.k8s\.io)`", text)) == NEVER_KEPT
 
 

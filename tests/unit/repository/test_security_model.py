@@ -1,4 +1,4 @@
-"""docs/security.md: each section names the tests that prove it, and manifests are what it says."""
+"""The page of security: each section names the tests that prove it; manifests are what it says."""
 
 import ast
 import re
@@ -10,7 +10,7 @@ import yaml
 
 from tests.unit.repository.checkout import ROOT, document, rows, section
 
-SECURITY, PROOF = "docs/security.md", "What proves it"
+SECURITY, PROOF = "docs/explanation/security.md", "What proves it"
 MANIFESTS = ROOT / "manifests"
 # Of sections that claim nothing.
 UNPROVEN = {PROOF}

@@ -11,8 +11,8 @@ from tools.demo.timing import Timing
 from tools.harness.controlplane.clients.answer import ask
 
 LEASE = "demo"
-# The Role of docs/elector.md: what an elector needs, and nothing else. `create` cannot be limited
-# to a name; it writes a Lease back that somebody deleted. Events tell who led when.
+# The Role of docs/how-to/add-the-elector.md: what an elector needs, nothing else. `create` cannot
+# be limited to a name; it writes a Lease back that somebody deleted. Events tell who led when.
 RULES: list[dict[str, list[str]]] = [
     {
         "apiGroups": ["coordination.k8s.io"],

@@ -1,4 +1,4 @@
-"""What the cloud says of the nodes of a pool, in the words of docs/pool.md. Pure.
+"""What the cloud says of the nodes of a pool, in the words of docs/explanation/pools.md. Pure.
 
 well        Ready
 cut, via X  Ready, and its member says that it borrows the link of X

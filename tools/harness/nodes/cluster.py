@@ -176,7 +176,7 @@ class NodeCluster:
         return node_addons.kube_proxy(server=self.plane.server, more=_PROXY)
 
     def install_relays(self) -> None:
-        """As docs/nodes.md has it: `node install --now` on each node, label, overlay, second
+        """As docs/how-to/nodes.md has it: `node install --now` on each node, label, overlay, second
         DaemonSets, patches of the first."""
         with ThreadPoolExecutor() as pool:
             list(pool.map(self.install, self.relayed))

@@ -1,5 +1,5 @@
-"""Nodes of a NodeCluster as a pool, made as docs/pool.md has it: `overlays/pool`, the labels, the
-relays of the nodes with --pool and --endpoint-view, and kube-proxy and CoreDNS led to the view.
+"""Nodes of a NodeCluster as a pool, as docs/how-to/pool.md makes them: `overlays/pool`, the labels,
+the relays of the nodes with --pool and --endpoint-view, and kube-proxy and CoreDNS led to the view.
 
 Owns what is installed for that. A context manager: everything is taken back in the end, in the
 order in which an operator does it.

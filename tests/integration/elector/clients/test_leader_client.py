@@ -78,7 +78,11 @@ class Enough(Exception):
 
 def test_the_example_of_the_manual_works_with_the_token_of_its_term(fleet: Fleet) -> None:
     leader, _ = fleet.elect(1)
-    example, _ = (text for _, language, text in fences("docs/elector.md") if language == "python")
+    example, _ = (
+        text
+        for _, language, text in fences("docs/how-to/ask-the-elector.md")
+        if language == "python"
+    )
     tokens: list[int] = []
 
     async def reconcile(*, fencing_token: int) -> None:

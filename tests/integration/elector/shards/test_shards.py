@@ -1,4 +1,4 @@
-"""S1-S7 and bad input with real processes against a real kube-apiserver (docs/shards.md)."""
+"""S1-S7 (docs/explanation/shards.md) and bad input: real processes, a real kube-apiserver."""
 
 import math
 import time

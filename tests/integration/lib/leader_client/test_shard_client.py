@@ -261,7 +261,11 @@ class Enough(Exception):
 
 
 def test_the_example_of_the_manual_works_on_what_it_owns(ring: ShardRing) -> None:
-    _, example = (text for _, language, text in fences("docs/elector.md") if language == "python")
+    _, example = (
+        text
+        for _, language, text in fences("docs/how-to/ask-the-elector.md")
+        if language == "python"
+    )
     uids = {shard: uid_in(shard) for shard in range(4)}
     seen: list[tuple[str, str]] = []
 

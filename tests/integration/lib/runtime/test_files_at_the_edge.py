@@ -1,4 +1,4 @@
-"""What each process leaves on its disk, and who may read it (docs/security.md)."""
+"""What each process leaves on its disk, and who may read it (docs/explanation/security.md)."""
 
 import os
 import stat

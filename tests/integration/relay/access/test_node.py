@@ -221,7 +221,9 @@ def test_what_is_refused_is_counted_and_told_once(node: NodePlace, contents: Con
 
 
 def test_the_manuals_command_is_a_relay_of_a_node(node: NodePlace) -> None:
-    [text] = [text for title, _, text in fences("docs/relay.md") if title == "On a node"]
+    [text] = [
+        text for title, _, text in fences("docs/reference/relay-access.md") if title == "On a node"
+    ]
     words = shlex.split(text.replace("\\\n", " "))
     assert words[0] == "relay-sidecar"
     config = load(words[1:], {})

@@ -1,4 +1,4 @@
-"""S1-S4 and S6 in virtual time, under drawn schedules of faults (docs/shards.md).
+"""S1-S4 and S6 in virtual time, under drawn schedules of faults (docs/explanation/shards.md).
 
 `run.py` states the faults and what is asserted. HYPOTHESIS_PROFILE=nightly plays a hundred times
 as many.

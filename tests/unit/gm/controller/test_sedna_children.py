@@ -6,7 +6,7 @@ controllers/{incrementallearning,reid,featureextraction} at 02d2304, runtime/
 storage_initializer_injector.go at 2a484a9, controllers/federatedlearning at 712b62b,
 jointinference at 0dbf744, lifelonglearning at b91cfb9, videoanalytics at 37a39fd, objectsearch at
 bfa3a65. There, `*` stands for random letters, `<plain text of …>` for the content of a Secret, and
-what is mounted for volumes. docs/migration.md has the table of all differences.
+what is mounted for volumes. docs/how-to/move-from-sedna.md has the table of all differences.
 """
 
 import copy
@@ -64,7 +64,7 @@ def _is_key(it: Difference, *, of_same: bool) -> bool:
     return reference["key"] == it.field and is_same is of_same
 
 
-# By the first cells of the table in docs/migration.md.
+# By the first cells of the table in docs/how-to/move-from-sedna.md.
 DIFFERENCES: Mapping[str, Callable[[Difference], bool]] = {
     "names of pods": lambda it: (
         (it.path[0], it.field) == ("Pod", "name")
@@ -122,7 +122,7 @@ def test_a_child_differs_from_sednas_only_where_the_manual_says_so(case: Path) -
 
 
 def test_the_table_of_differences_is_that_of_the_manual_and_each_is_met() -> None:
-    told = [cells[0] for cells in rows("docs/migration.md", "Children beside Sedna's")]
+    told = [cells[0] for cells in rows("docs/how-to/move-from-sedna.md", "Children beside Sedna's")]
     assert told == list(DIFFERENCES)
     met = {_why(it) for case in CASES for it in _differences(case)}
     assert met >= set(DIFFERENCES)

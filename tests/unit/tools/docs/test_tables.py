@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.repository.checkout import ROOT, document
+from tests.unit.repository.checkout import DOCUMENTS, ROOT, document
 from tools.docs import interface
 from tools.docs.reasons import is_same
 from tools.docs.source import PROGRAMS, flags, logged, metrics
-from tools.docs.tables import TABLES, Table, documents
+from tools.docs.tables import TABLES, Table, documents, page_of
 
+PAGES = {name: document(name) for name in DOCUMENTS if name.startswith("docs/")}
 # What each program has at least, so that nothing passes because nothing was found.
 LEAST = {
     "elector": (26, 8, 12),
@@ -35,13 +36,13 @@ def test_flags_metrics_and_messages_of_each_program_are_found(name: str) -> None
 
 def test_every_generated_row_says_what_it_means() -> None:
     for table in TABLES:
-        for row in _rows(document(table.document), table):
+        for row in _rows(table):
             assert any(row[table.meaning :]), row
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda it: it.name)
 def test_a_row_that_is_gone_goes_and_a_missing_one_comes(table: Table) -> None:
-    rows = _rows(document(table.document), table)
+    rows = _rows(table)
     assert len(rows) > 3
     gone = ["`--gone_flag nobody has`"] * len(rows[0])
     made = list(table.rows(ROOT, [gone, *rows[1:]]))
@@ -52,11 +53,14 @@ def test_a_row_that_is_gone_goes_and_a_missing_one_comes(table: Table) -> None:
         assert any(is_same(missing, it) for it in named)
 
 
-def test_a_document_without_a_marker_is_refused(tmp_path: Path) -> None:
-    for table in TABLES:
-        (tmp_path / table.document).parent.mkdir(exist_ok=True)
-        (tmp_path / table.document).write_text("| flag | default | meaning |\n")
-    with pytest.raises(ValueError, match=r"docs/elector\.md: no <!-- generated: elector flags -->"):
+@pytest.mark.parametrize("pages", [0, 2])
+def test_a_table_that_is_not_in_one_page_is_refused(tmp_path: Path, pages: int) -> None:
+    for number in range(pages):
+        page = tmp_path / "docs" / "reference" / f"{number}.md"
+        page.parent.mkdir(parents=True, exist_ok=True)
+        text = (ROOT / page_of(TABLES[0], PAGES)).read_text(encoding="utf-8")
+        page.write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"generated: elector flags .* not in one page"):
         documents(tmp_path)
 
 
@@ -72,7 +76,8 @@ def test_the_recorded_interface_has_flags_variables_metrics_logs_and_sql() -> No
         assert any(line.startswith(start) for line in lines), start
 
 
-def _rows(text: str, table: Table) -> list[list[str]]:
+def _rows(table: Table) -> list[list[str]]:
+    text = PAGES[page_of(table, PAGES)]
     begin = text.index(f"<!-- generated: {table.name} -->")
     lines = text[begin : text.index("<!-- end of generated -->", begin)].strip().splitlines()[2:]
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", it)[1:-1]] for it in lines[2:]]

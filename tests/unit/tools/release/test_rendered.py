@@ -44,7 +44,7 @@ def test_a_folder_without_a_kustomization_is_its_files(name: str) -> None:
         (
             "injection",
             "Adds the elector or the relay to any pod by one label, without a webhook: "
-            "docs/injection.md.",
+            "docs/how-to/injection.md.",
         ),
     ],
 )
