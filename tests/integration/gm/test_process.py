@@ -135,6 +135,7 @@ def test_an_address_that_is_taken_is_one_line() -> None:
         second.stop()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_gm_waits_for_its_crds_and_goes_on_when_they_come() -> None:
     """Beside a relay that has looked at the API before there were any."""

@@ -265,6 +265,7 @@ def empty_plane() -> Iterator[ControlPlane]:
         yield it
 
 
+@pytest.mark.long
 def test_a_release_is_installed_changes_its_mode_and_goes(
     charts: Path, empty_plane: ControlPlane
 ) -> None:

@@ -533,6 +533,7 @@ def test_a_configmap_says_nothing_that_an_annotation_may_not(
 # ── both versions ──
 
 
+@pytest.mark.long
 def test_the_older_version_is_the_same_policies(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Kubernetes 1.37 still serves it where it is asked to."""
     version = "admissionregistration.k8s.io/v1beta1"

@@ -101,6 +101,7 @@ def test_other_namespaces_and_mirrors_of_static_pods_are_left_alone(
     assert pod(annotations=annotations) == DEFAULTS
 
 
+@pytest.mark.long
 def test_a_pod_without_the_defaults_gets_both(tmp_path: Path) -> None:
     """Where the API server does not run its plugin DefaultTolerationSeconds."""
     with (

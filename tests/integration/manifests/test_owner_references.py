@@ -21,6 +21,7 @@ FINALIZERS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_gm_needs_finalizers_where_owner_references_are_enforced() -> None:
     for name in ("kube-apiserver", "etcd"):

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.integration.relay.place import ALL, PATIENT, RELAYS, Kind, Place
+from tests.integration.relay.place import ALL, PATIENT, Kind, Place, played
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.relay_objects import Contents, Widgets
 
@@ -43,7 +43,7 @@ def near(request: pytest.FixtureRequest, places: Callable[[Kind], Place]) -> Pla
     return places(request.param)
 
 
-@pytest.fixture(params=ALL, ids=lambda kind: kind.value)
+@pytest.fixture(params=played(*ALL))
 def place(request: pytest.FixtureRequest, control_plane: ControlPlane) -> Iterator[Place]:
     """A place of the test's own."""
     with Place(request.param, control_plane) as own:
@@ -51,7 +51,7 @@ def place(request: pytest.FixtureRequest, control_plane: ControlPlane) -> Iterat
         check_logs(own)
 
 
-@pytest.fixture(params=RELAYS, ids=lambda kind: kind.value)
+@pytest.fixture(params=played(Kind.RELAY, Kind.BEHIND_RELAY))
 def relayed(request: pytest.FixtureRequest, control_plane: ControlPlane) -> Iterator[Place]:
     """A relay, or two in a row, of the test's own."""
     with Place(request.param, control_plane) as own:

@@ -17,7 +17,9 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
+
+import pytest
 
 from tools.harness.controlplane.access.certificates import Authority, CertificateFiles
 from tools.harness.controlplane.access.service_account import ServiceAccountDirectory
@@ -26,6 +28,9 @@ from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.controlplane.reservation import LOOPBACK
 from tools.harness.pods.relay import RelayProcess
 from tools.harness.pods.wire.caller import Caller
+
+if TYPE_CHECKING:
+    from _pytest.mark import ParameterSet
 
 # Seconds between two probes of the link: a third of the default, so that tests of cuts are quick.
 PROBE_INTERVAL = "300ms"
@@ -59,7 +64,14 @@ class Kind(enum.Enum):
 
 
 ALL = tuple(Kind)
-RELAYS = (Kind.RELAY, Kind.BEHIND_RELAY)
+
+
+def played(*kinds: Kind) -> list[ParameterSet]:
+    """The kinds for a test with a place of its own. The short stage plays the nearest relay: what
+    TLS, a second relay and callers' tokens add is in tests that ask the shared places."""
+    near = (Kind.DIRECT, Kind.RELAY)
+    marks = {kind: () if kind in near else (pytest.mark.long,) for kind in kinds}
+    return [pytest.param(kind, marks=marks[kind], id=kind.value) for kind in kinds]
 
 
 class Place:

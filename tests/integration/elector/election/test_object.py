@@ -422,6 +422,7 @@ def coordinating_fleet(coordinating_plane: ControlPlane) -> Iterator[Fleet]:
         yield fleet
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_reserved_lease_keeps_standbys_pending(coordinating_fleet: Fleet) -> None:
     fleet = coordinating_fleet
@@ -437,6 +438,7 @@ def test_a_reserved_lease_keeps_standbys_pending(coordinating_fleet: Fleet) -> N
     wait_for(pod.is_leader, timeout=SOON, what="the lead")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_leader_whose_lease_is_reserved_goes_on_and_keeps_the_fields(
     coordinating_fleet: Fleet,
@@ -456,6 +458,7 @@ def test_a_leader_whose_lease_is_reserved_goes_on_and_keeps_the_fields(
     assert fleet.spec()["holderIdentity"] == both.leader.identity
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_leader_steps_down_for_another_preferred_holder(coordinating_fleet: Fleet) -> None:
     fleet = coordinating_fleet

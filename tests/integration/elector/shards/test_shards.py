@@ -297,6 +297,7 @@ def test_s1_a_client_go_leader_and_owners_are_never_there_at_once(
         assert_never_both(observer, old, again)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_s1_and_s2_members_go_by_what_etcd_was_restored_to() -> None:
     """Its versions are given out again; a member that joined after the backup is unknown to it."""

@@ -75,7 +75,14 @@ def without_watch_list() -> Iterator[ControlPlane]:
         yield plane
 
 
-@pytest.fixture(params=["direct", "direct, without WatchList", "relay", "local"])
+@pytest.fixture(
+    params=[
+        "direct",
+        pytest.param("direct, without WatchList", marks=pytest.mark.long),
+        "relay",
+        "local",
+    ]
+)
 def site(request: pytest.FixtureRequest, control_plane: ControlPlane) -> Site:
     if request.param == "local":
         local: LocalApiServerProcess = request.getfixturevalue("local")
@@ -142,6 +149,7 @@ def test_changes_that_gather_come_whole_and_in_order(site: Site) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.long
 def test_a_list_of_many_pages_is_told_as_one(
     without_watch_list: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:

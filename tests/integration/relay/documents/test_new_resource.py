@@ -146,6 +146,7 @@ def test_r6_a_crd_that_was_deleted_is_named_no_more(one_relay: Place, gadgets: G
         other.delete()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_r6_what_only_a_lost_history_had_is_named_no_more() -> None:
     with ControlPlane() as plane:

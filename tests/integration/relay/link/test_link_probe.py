@@ -109,17 +109,6 @@ def test_r4_a_cut_is_noticed_once_and_its_end_is_too(
     probing(Kubeconfig(control_plane.admin_kubeconfig(), server=fault_proxy.url), work)
 
 
-def test_r4_where_nobody_has_answered_yet_a_first_answer_is_not_waited_for_forever(
-    control_plane: ControlPlane, fault_proxy: FaultProxy
-) -> None:
-    fault_proxy.black_hole()
-
-    async def work(probed: Probed) -> None:
-        await probed.until_told(False, within=NOTICED)
-
-    probing(Kubeconfig(control_plane.admin_kubeconfig(), server=fault_proxy.url), work)
-
-
 async def until_asked(server: RawServer, times: int) -> None:
     """Until there were so many requests."""
     async with asyncio.timeout(4 * SOON):
@@ -135,34 +124,12 @@ def answering(status: str) -> Callable[[Connection], None]:
     return serve
 
 
-@pytest.mark.parametrize("status", ["200 OK", "401 X", "403 X", "404 X", "429 X", "500 X"])
-def test_r4_an_api_server_that_answers_is_there_whatever_it_says(status: str) -> None:
-    async def work(probed: Probed) -> None:
-        await probed.until_told(True, within=SOON)
-
-    with RawServer(answering(status)) as server:
-        probing(Plain(server.url), work)
-
-
 @pytest.mark.parametrize("status", ["502 Bad Gateway", "503 X", "504 Gateway Timeout"])
 def test_r4_a_gateway_without_an_api_server_is_none(status: str) -> None:
     async def work(probed: Probed) -> None:
         await probed.until_told(False, within=NOTICED)
 
     with RawServer(answering(status)) as server:
-        probing(Plain(server.url), work)
-
-
-def test_a_relay_that_is_cut_off_itself_is_told_from_nobody() -> None:
-    def serve(connection: Connection) -> None:
-        while connection.request():
-            connection.answer(b"{}", status="503 X", headers="Server: relay-sidecar\r\n")
-
-    async def work(probed: Probed) -> None:
-        await probed.until_told(False, within=NOTICED)
-        assert (probed.probe.state, probed.probe.may_be_asked) == ("relayed", True)
-
-    with RawServer(serve) as server:
         probing(Plain(server.url), work)
 
 
@@ -216,32 +183,6 @@ def test_r4_a_failed_request_is_followed_by_a_probe_at_once() -> None:
 
     with RawServer(serve) as server:
         probing(Plain(server.url), work, interval=NEVER)
-
-
-def test_r4_a_request_that_waits_is_followed_by_a_probe_and_is_no_failure() -> None:
-    async def work(probed: Probed) -> None:
-        await probed.until_told(True, within=SOON)
-        before = len(server.requests)
-        probed.probe.waits()
-        await until_asked(server, before + 1)
-        await asyncio.sleep(ARRIVAL)
-        assert probed.told == [True]
-
-    with RawServer(answering("200 OK")) as server:
-        probing(Plain(server.url), work, interval=NEVER)
-
-
-@pytest.mark.parametrize(("was_down", "probes"), [(False, 2), (True, 1)])
-def test_r5_after_a_restart_in_an_outage_one_failure_is_enough(was_down: bool, probes: int) -> None:
-    def serve(connection: Connection) -> None:
-        connection.request()
-
-    async def work(probed: Probed) -> None:
-        await probed.until_told(False, within=NOTICED)
-        assert len(server.requests) == probes
-
-    with RawServer(serve) as server:
-        probing(Plain(server.url), work, interval=NEVER, was_down=was_down)
 
 
 def test_r5_after_a_restart_in_an_outage_first_requests_wait_less_for_the_first_verdict() -> None:
@@ -302,10 +243,6 @@ def is_brief(request: bytes) -> bool:
     return request.startswith(b"OPTIONS * HTTP/1.1\r\n")
 
 
-def verbs(server: RawServer) -> list[bytes]:
-    return [request.split(b" ", 1)[0] for request in server.requests]
-
-
 @pytest.mark.parametrize(
     ("name", "head"),
     [("gateway.example", ""), ("kubernetes.default.svc", "Server: gateway\r\n")],
@@ -332,95 +269,3 @@ def test_r4_a_gateway_that_answers_by_itself_proves_no_api_server(
 
     with api_server(tmp_path, serve, name=name) as (_, credentials):
         probing(credentials, work, interval=0.1)
-
-
-def test_r4_a_gateway_without_tls_is_not_asked_briefly() -> None:
-    async def work(probed: Probed) -> None:
-        await until_asked(server, 6)
-        assert set(verbs(server)) == {b"GET"}
-
-    with RawServer(answering("200 OK")) as server:
-        probing(Plain(server.url), work, interval=0.1)
-
-
-@pytest.mark.parametrize("how", ["400", "close", "hang"])
-def test_r4_whoever_does_not_know_the_brief_question_is_asked_it_once(
-    tmp_path: Path, how: str
-) -> None:
-    answered = threading.Semaphore(0)
-
-    def serve(connection: Connection) -> None:
-        while request := connection.request():
-            if is_brief(request) and how == "hang":
-                connection.sees_end(within=SOON)
-            if is_brief(request) and how != "400":
-                return
-            connection.answer(b"", status="400 X" if is_brief(request) else "200 OK")
-            answered.release()
-
-    async def work(probed: Probed) -> None:
-        for _ in range(6):
-            assert await asyncio.to_thread(answered.acquire, timeout=SOON)
-        assert verbs(server)[:6] == [b"GET", b"OPTIONS", b"GET", b"GET", b"GET", b"GET"]
-        probed.probe.met(LinkEvidence.REFUSED)
-        await asyncio.sleep(2 * TIMEOUT)
-        assert probed.told == [True], "one failed request beside is no cut"
-
-    with api_server(tmp_path, serve) as (server, credentials):
-        probing(credentials, work, interval=0.1)
-
-
-def test_r4_a_brief_answer_does_not_take_back_a_failure_that_came_meanwhile(
-    tmp_path: Path,
-) -> None:
-    is_asked, may_answer = threading.Event(), threading.Event()
-    answered = threading.Semaphore(0)
-
-    def serve(connection: Connection) -> None:
-        while request := connection.request():
-            if is_brief(request):
-                is_asked.set()
-                assert may_answer.wait(SOON)
-            connection.answer(b"")
-            answered.release()
-
-    async def work(probed: Probed) -> None:
-        assert await asyncio.to_thread(is_asked.wait, SOON)
-        probed.probe.met(LinkEvidence.TIMED_OUT)
-        may_answer.set()
-        for _ in range(3):
-            assert await asyncio.to_thread(answered.acquire, timeout=SOON)
-        assert verbs(server)[:3] == [b"GET", b"OPTIONS", b"GET"]
-
-    with api_server(tmp_path, serve) as (server, credentials):
-        probing(credentials, work, interval=0.1)
-
-
-def test_r4_any_answer_to_anybody_ends_a_cut() -> None:
-    async def work(probed: Probed) -> None:
-        await probed.until_told(False, within=NOTICED)
-        probed.probe.met(LinkEvidence.ANSWERED)
-        assert probed.told == [False, True]
-        assert probed.probe.is_up
-
-    with RawServer(answering("503 X")) as server:
-        probing(Plain(server.url), work, interval=0.2)
-
-
-def test_r4_while_others_hear_of_upstream_nobody_asks() -> None:
-    async def work(probed: Probed) -> None:
-        await probed.until_told(True, within=SOON)
-        for _ in range(TRIES):
-            asked, longest, heard = len(server.requests), 0.0, time.monotonic()
-            for _ in range(10):
-                await asyncio.sleep(interval / 5)
-                longest, heard = max(longest, time.monotonic() - heard), time.monotonic()
-                probed.probe.met(LinkEvidence.ANSWERED)
-            # Else nobody heard of it for so long, as this process stood still.
-            if longest < interval / 2:
-                break
-        assert len(server.requests) == asked
-
-    interval = 0.5
-    with RawServer(answering("200 OK")) as server:
-        probing(Plain(server.url), work, interval=interval)

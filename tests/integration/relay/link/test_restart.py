@@ -10,7 +10,7 @@ import time
 import pytest
 
 from tests.integration.relay.oracle import assert_snapshot
-from tests.integration.relay.place import Kind, Place
+from tests.integration.relay.place import Kind, Place, played
 from tests.integration.relay.upstream import of_relays, requests, verbs
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.observers.observer import wait_for
@@ -104,7 +104,7 @@ def test_r5_all_that_was_kept_is_known_where_less_may_be_kept_after_a_restart(
     assert [caller.get(path, ANY).expect() for path in paths] == before
 
 
-@pytest.mark.parametrize("kind", [Kind.RELAY, Kind.FOR_CALLERS], ids=lambda kind: kind.value)
+@pytest.mark.parametrize("kind", played(Kind.RELAY, Kind.FOR_CALLERS))
 @pytest.mark.parametrize(
     ("how", "black_hole"), [("killed", False), ("terminated", False), ("killed", True)]
 )

@@ -32,7 +32,13 @@ AT_ONCE = 0.7
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_off", [False, True], ids=["relay-runs", "relay-is-off"])
+@pytest.mark.parametrize(
+    "is_off",
+    [
+        pytest.param(False, id="relay-runs"),
+        pytest.param(True, id="relay-is-off", marks=pytest.mark.long),
+    ],
+)
 def test_r6_of_history_that_upstream_lost_nothing_is_left(is_off: bool) -> None:
     with ControlPlane() as plane:
         contents = Contents(plane, plane.create_namespace())
@@ -96,7 +102,14 @@ def test_r6_of_history_that_upstream_lost_nothing_is_left(is_off: bool) -> None:
         pytest.param(5000, marks=[pytest.mark.manual, pytest.mark.timeout(LONGEST)]),
     ],
 )
-@pytest.mark.parametrize("relay_is", ["connected", "cut", "stopped"])
+@pytest.mark.parametrize(
+    "relay_is",
+    [
+        "connected",
+        pytest.param("cut", marks=pytest.mark.long),
+        pytest.param("stopped", marks=pytest.mark.long),
+    ],
+)
 def test_r11a_a_history_that_was_restored_and_written_on_is_told_from_one_that_went_on(
     relay_is: str, count: int
 ) -> None:

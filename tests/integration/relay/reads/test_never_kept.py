@@ -3,7 +3,7 @@ nothing in memory or on disk, and are 503 while the link is cut, also after a re
 
 import pytest
 
-from tests.integration.relay.place import Kind, Place
+from tests.integration.relay.place import Kind, Place, played
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.wire.caller import Parameters
 from tools.harness.relay_objects import Contents
@@ -34,7 +34,7 @@ FORMS = {
 BOTH = "application/vnd.kubernetes.protobuf,application/json"
 
 
-@pytest.mark.parametrize("kind", [Kind.RELAY, Kind.BEHIND_RELAY], ids=lambda kind: kind.value)
+@pytest.mark.parametrize("kind", played(Kind.RELAY, Kind.BEHIND_RELAY))
 def test_r6_a_lease_is_never_kept_in_whichever_way_it_was_read_or_written(
     kind: Kind, control_plane: ControlPlane, contents: Contents
 ) -> None:

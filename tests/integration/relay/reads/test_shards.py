@@ -67,7 +67,13 @@ class World:
         }
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["gated", "ungated"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(True, id="gated", marks=pytest.mark.long),
+        pytest.param(False, id="ungated"),
+    ],
+)
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
     for name in ("kube-apiserver", "etcd"):
         require_program(name)

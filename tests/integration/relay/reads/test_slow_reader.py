@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.integration.relay.place import PATIENT, Kind, Place
+from tests.integration.relay.place import PATIENT, Kind, Place, played
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fault_proxy.link import LINGER_RESET
 from tools.harness.pods.observers.observer import wait_for
@@ -27,7 +27,7 @@ COUNT = 150
 HUGE = 900_000
 HUGE_COUNT = 28
 # Plain HTTP with --access own; TLS with --access caller.
-SPOKEN = (Kind.RELAY, Kind.FOR_CALLERS)
+SPOKEN = played(Kind.RELAY, Kind.FOR_CALLERS)
 
 
 @contextmanager
@@ -58,7 +58,7 @@ def drain(connection: socket.socket) -> bytes:
     return found
 
 
-@pytest.mark.parametrize("kind", SPOKEN, ids=lambda kind: kind.value)
+@pytest.mark.parametrize("kind", SPOKEN)
 def test_r8_a_reader_that_never_reads_is_cut_off_and_nobody_else_notices(
     control_plane: ControlPlane, contents: Contents, kind: Kind
 ) -> None:
@@ -127,7 +127,7 @@ def test_r8_who_was_cut_off_resumes_where_it_was(
                 assert [each.name for each in watching.events()] == names[len(known) :]
 
 
-@pytest.mark.parametrize("kind", SPOKEN, ids=lambda kind: kind.value)
+@pytest.mark.parametrize("kind", SPOKEN)
 def test_r8_long_answers_are_whole_wherever_they_come_from(
     control_plane: ControlPlane, contents: Contents, kind: Kind
 ) -> None:
