@@ -48,11 +48,13 @@ _CONTENTS = """
 import importlib.metadata as metadata, json, os
 library = metadata.distributions(path=["/app/lib"])
 folders = list(os.walk("/app"))
-sources = [(root, name[:-3]) for root, _, names in os.walk("/app/src") for name in names
-           if name.endswith(".py")]
+stdlib = os.path.dirname(os.__file__)
+sources = [(root, name[:-3]) for top in ("/app/src", f"{stdlib}/asyncio", f"{stdlib}/json")
+           for root, _, names in os.walk(top) for name in names if name.endswith(".py")]
 programs = [it for folder in ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin")
             if os.path.isdir(folder) for it in os.listdir(folder)]
-compiled = lambda root: {it.partition(".")[0] for it in os.listdir(f"{root}/__pycache__")}
+compiled = lambda root: {it.partition(".")[0] for it in os.listdir(f"{root}/__pycache__")
+                         if it.endswith(".opt-2.pyc")}
 print(json.dumps({
     "own": sorted(os.listdir("/app/src")),
     "programs": sorted(os.listdir("/app/bin")),

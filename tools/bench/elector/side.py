@@ -20,6 +20,7 @@ from tools.bench.elector.main_process import MainProcess
 from tools.bench.elector.poller import Poller, Target, boottime
 from tools.bench.elector.timeline import Reply, first_200
 from tools.bench.pace import sleep, wait_for
+from tools.bench.process import AS_IN_IMAGES
 from tools.harness.controlplane.audit import AuditEvent
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fault_proxy.fault import Fault
@@ -137,6 +138,7 @@ class Side:
             LEASE,
             [*flags, "--namespace", self.namespace, *self._setup.flags],
             interpreter=self._sidecar.interpreter,
+            environ=AS_IN_IMAGES,
         )
 
     def _theirs(self, name: str, server: str) -> Contender:

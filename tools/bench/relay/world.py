@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.bench.process import AS_IN_IMAGES
 from tools.bench.progress import say
 from tools.bench.relay.load import Load
 from tools.harness.controlplane.cluster import ControlPlane
@@ -112,7 +113,7 @@ class World:
         path = self.folder / "yaml.kubeconfig"
         # YAML is all that JSON is; the comment is what JSON is not.
         path.write_text("# of a person\n" + self._kubeconfig.read_text(encoding="utf-8"))
-        relay = RelayProcess([f"--kubeconfig={path}"])
+        relay = RelayProcess([f"--kubeconfig={path}"], environ=AS_IN_IMAGES)
         try:
             self.start(relay)
             yield relay
@@ -123,7 +124,7 @@ class World:
     def stopped_relay(
         self, *, link: FaultProxy | None = None, flags: Sequence[str] = ()
     ) -> Iterator[RelayProcess]:
-        relay = RelayProcess([*self.upstream(link), *flags])
+        relay = RelayProcess([*self.upstream(link), *flags], environ=AS_IN_IMAGES)
         try:
             yield relay
         finally:

@@ -7,7 +7,7 @@ from tools.bench.elector.poller import REQUEST, boottime
 from tools.bench.elector.scenarios.scenario import Result, Sample
 from tools.bench.elector.side import CLIENT_GO_TIMING, OURS, THEIRS, World
 from tools.bench.pace import TookTooLong, sleep
-from tools.bench.process import cpu_seconds
+from tools.bench.process import AS_IN_IMAGES, cpu_seconds
 from tools.bench.progress import say
 from tools.harness.controlplane.reservation import Reservation
 from tools.harness.pods.elector import ELECTOR_RULES, ElectorPod
@@ -65,7 +65,13 @@ def _pod(world: World, lease: Fleet, kind: str, port: int) -> Contender:
         account = world.plane.service_account_dir(lease.namespace, "elector", ELECTOR_RULES)
         flags = ["--server", world.plane.server, "--service-account-dir", str(account.path)]
         interpreter = world.sidecar.interpreter
-        return ElectorPod("pod", lease.lease, [*flags, *listen], interpreter=interpreter)
+        return ElectorPod(
+            "pod",
+            lease.lease,
+            [*flags, *listen],
+            interpreter=interpreter,
+            environ=AS_IN_IMAGES,
+        )
     config = ["--kubeconfig", str(kubeconfig(world.plane, lease.namespace))]
     return CandidatePod(world.candidate, "pod", lease.lease, [*config, *listen, *CLIENT_GO_TIMING])
 
