@@ -37,25 +37,6 @@ def test_a_federated_job_becomes_children_and_its_status_follows_them(
         )
 
 
-def test_a_deleted_child_of_a_running_job_is_made_again(
-    control_plane: ControlPlane, shop: Shop
-) -> None:
-    shop.stock()
-    job = shop.incremental("i1")
-    with GmPod(control_plane, shop.namespace):
-        shop.wait_pods("i1", "i1-inference-0-0")
-        first = shop.pods("i1")[0]["metadata"]["uid"]
-        shop.remove_pod("i1-inference-0-0")
-        shop.wait(
-            lambda: [it["metadata"]["uid"] for it in shop.pods("i1")],
-            lambda it: len(it) == 1 and it != [first],
-            what="another pod",
-        )
-        (pod,) = shop.pods("i1")
-        (owner,) = pod["metadata"]["ownerReferences"]
-        assert owner["uid"] == job["metadata"]["uid"]
-
-
 def test_a_stage_goes_on_by_what_the_node_reports(control_plane: ControlPlane, shop: Shop) -> None:
     shop.stock()
     job = shop.incremental("i1")
@@ -86,34 +67,6 @@ def test_a_stage_goes_on_by_what_the_node_reports(control_plane: ControlPlane, s
             again = node.report(job, ready, seq=1, is_event=True)
             assert isinstance(node.answer(again), Ack)
         assert shop.pod_names("i1") == ["i1-inference-0-0", "i1-train-1-0"]
-
-
-def test_an_edit_replaces_the_children_of_that_object_only(
-    control_plane: ControlPlane, shop: Shop
-) -> None:
-    shop.stock()
-    for name in ("f1", "f2"):
-        shop.federated(name)
-    with GmPod(control_plane, shop.namespace):
-        for name in ("f1", "f2"):
-            shop.wait_pods(name, f"{name}-aggregation-0", f"{name}-train-0")
-        other = {it["metadata"]["uid"] for it in shop.pods("f2")}
-        before = {it["metadata"]["uid"] for it in shop.pods("f1")}
-        workers = shop.get("fl", "f1")["spec"]["trainingWorkers"]
-        workers[0]["template"]["spec"]["containers"][0]["image"] = "worker:2"
-        shop.patch("fl", "f1", {"spec": {"trainingWorkers": workers}})
-
-        def images() -> list[str]:
-            found = []
-            for it in shop.pods("f1"):
-                if it["metadata"].get("deletionTimestamp"):
-                    shop.remove_pod(it["metadata"]["name"])
-                found.append(it["spec"]["containers"][0]["image"])
-            return found
-
-        shop.wait(images, lambda it: len(it) == 2 and "worker:2" in it, what="the new image")
-        assert {it["metadata"]["uid"] for it in shop.pods("f1")} != before
-        assert {it["metadata"]["uid"] for it in shop.pods("f2")} == other
 
 
 def test_g5_a_bad_object_stops_nothing(control_plane: ControlPlane, shop: Shop) -> None:
@@ -153,20 +106,6 @@ def test_what_the_api_server_refuses_is_told_by_the_object(
         status = shop.wait_status("fl", "f1", lambda it: last_condition(it)[1] == "Failed")
         assert "minimum cpu" in status["conditions"][-1]["message"]
         assert pod.gm.is_running
-
-
-def test_a_child_of_somebody_else_is_left_alone(control_plane: ControlPlane, shop: Shop) -> None:
-    shop.stock()
-    path = f"/api/v1/namespaces/{shop.namespace}/pods"
-    stranger = {"metadata": {"name": "f1-train-0"}, **template_of_a_stranger()}
-    status, made = control_plane.admin.post(path, stranger)
-    assert status == 201
-    shop.federated("f1")
-    with GmPod(control_plane, shop.namespace):
-        found = shop.wait_status("fl", "f1", lambda it: last_condition(it)[1] == "Failed")
-        assert "f1-train-0" in found["conditions"][-1]["message"]
-        (left,) = [it for it in shop.pods() if it["metadata"]["name"] == "f1-train-0"]
-        assert left["metadata"]["uid"] == made["metadata"]["uid"]
 
 
 def template_of_a_stranger() -> dict[str, object]:

@@ -86,19 +86,6 @@ def test_the_endpoints_answer_and_others_do_not(control_plane: ControlPlane, sho
         assert pod.gm.terminate() == 0
 
 
-def test_without_its_sidecars_gm_lives_and_waits() -> None:
-    process = GmProcess(
-        ["--api=http://127.0.0.1:1", "--elector=http://127.0.0.1:1", "--relay-status=off"]
-    )
-    try:
-        process.start().wait_answering()
-        assert process.readyz() == 503
-        assert not process.status()["leader"]["isLeader"]
-        assert process.terminate() == 0
-    finally:
-        process.stop()
-
-
 def test_g3_gm_refuses_to_run_where_applied_reports_would_be_forgotten() -> None:
     document = openapi(status={"properties": {"conditions": {"type": "array"}}})
 
@@ -120,19 +107,6 @@ def test_g3_gm_refuses_to_run_where_applied_reports_would_be_forgotten() -> None
             assert "manifests/crds" in process.log_text()
         finally:
             process.stop()
-
-
-def test_an_address_that_is_taken_is_one_line() -> None:
-    first = GmProcess([])
-    second = GmProcess([f"--listen=127.0.0.1:{first.port}", "--relay-status=off"])
-    try:
-        first.flags = ["--relay-status=off"]
-        first.start().wait_answering()
-        assert second.start().wait() == 2
-        assert "choose another address" in second.log_text()
-    finally:
-        first.stop()
-        second.stop()
 
 
 @pytest.mark.long

@@ -7,7 +7,7 @@ import pytest
 
 from edge_sidecars.sedna_api.core.kinds import NODE_REPORT
 from edge_sidecars.sedna_api.core.messages import Ack, ReportRefused
-from tests.integration.gm.shop import Shop, last_condition
+from tests.integration.gm.shop import Shop
 from tests.integration.gm.test_high_availability import leader_of, pods
 from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
@@ -137,46 +137,3 @@ def test_g3_two_gms_take_reports_of_one_node_and_none_is_lost(
                 assert isinstance(node.answer(report), Ack)
         for index in range(len(datasets)):
             counted(shop, f"d{index}", index)
-
-
-def test_g3_a_burst_of_reports_counts_whole(control_plane: ControlPlane, shop: Shop) -> None:
-    datasets = [shop.dataset(f"d{index}") for index in range(200)]
-    with GmPod(control_plane, shop.namespace) as pod:
-        pod.wait_leading()
-        with NodeStream(pod.gm.stream_port, "edge-a") as node:
-            asked = [
-                node.report(it, samples(index + 1), seq=1) for index, it in enumerate(datasets)
-            ]
-            for report in asked:
-                assert isinstance(node.answer(report), Ack)
-        found = shop.wait(
-            lambda: {it["metadata"]["name"]: it.get("status", {}) for it in shop.items("dataset")},
-            lambda it: all(status.get("numberOfSamples") for status in it.values()),
-            what="all counts",
-        )
-        assert {name: it["numberOfSamples"] for name, it in found.items()} == {
-            f"d{index}": index + 1 for index in range(200)
-        }
-        # Many reports of one node travel in few writes.
-        assert node_report(shop, "edge-a")["metadata"]["generation"] < 60
-
-
-def test_g3_a_late_report_of_a_stage_that_is_over_changes_nothing(
-    control_plane: ControlPlane, shop: Shop
-) -> None:
-    shop.stock()
-    job = shop.incremental("i1")
-    with GmPod(control_plane, shop.namespace) as pod:
-        pod.wait_leading()
-        shop.wait_status("il", "i1", lambda it: last_condition(it) == ("Train", "Waiting"))
-        with NodeStream(pod.gm.stream_port, "edge-a") as node:
-            late = b'{"phase":"Eval","status":"Completed","round":1,"output":{"models":[]}}'
-            report = node.report(job, late, seq=1, is_event=True)
-            assert isinstance(node.answer(report), Ack)
-            status = shop.wait_status("il", "i1", lambda it: it.get("appliedReports"))
-            assert last_condition(status) == ("Train", "Waiting")
-        shop.wait(
-            pod.gm.status,
-            lambda it: it["reports"]["withoutEffect"] == 1,
-            what="the report to be counted",
-        )

@@ -39,6 +39,7 @@ def wait_shares(pods: list[GmPod], *wanted: int) -> None:
     wait_for(lambda: shares(pods) == [*wanted], timeout=PATIENCE, what=f"shares of {wanted}")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_gms_share_jobs_while_members_come_and_go(control_plane: ControlPlane, shop: Shop) -> None:
     shop.stock()

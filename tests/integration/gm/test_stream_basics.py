@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from edge_sidecars.sedna_api.core.messages import Ack, ReportRefused
 from edge_sidecars.sedna_api.core.report import Report
 from edge_sidecars.sedna_api.core.store_reports import RETIRED_STORE
@@ -106,31 +104,6 @@ def test_reports_of_one_object_arrive_in_order_across_a_gm_restart(tmp_path: Pat
     play(scene())
 
 
-def test_a_refused_report_is_dropped_and_what_followed_it_is_sent_again(tmp_path: Path) -> None:
-    async def scene() -> None:
-        cloud = Cloud()
-        job = document("il", 1, kind="incrementallearningjob")
-        cloud.put("edge-a", job)
-
-        def verdict(node: str, report: Report) -> Ack | ReportRefused | None:
-            if report.seq == 1:
-                return ReportRefused(report.store_id, report.uid, 1, "its object is gone")
-            # As a NodeReport does: nothing is taken whose predecessor is missing.
-            return acknowledge(node, report) if report.previous == 0 else None
-
-        sink = ReportSink(verdict)
-        async with running_gm(cloud, sink=sink) as gm, running_lc(tmp_path, gm.address) as lc:
-            await lc.report(job, {"phase": "Train", "n": 1}, is_event=True)
-            await lc.report(job, {"phase": "Train", "n": 2}, is_event=True)
-            await eventually(lambda: lc.store.backlog()[0] == 0)
-            count, (newest, *_) = lc.store.refusals()
-            assert count == 1
-            assert "its object is gone" in str(newest)
-            assert gm.hub.reports_refused == 1
-
-    play(scene())
-
-
 def test_an_lc_whose_store_was_retired_takes_another_id_and_loses_nothing(tmp_path: Path) -> None:
     async def scene() -> None:
         cloud = Cloud()
@@ -174,43 +147,5 @@ def test_gm_that_has_no_room_reads_no_more_and_loses_nothing(tmp_path: Path) -> 
             sink.widen(1000)
             await eventually(lambda: lc.store.backlog()[0] == 0)
             assert len({report.uid for _, report in sink.taken}) == 50
-
-    play(scene())
-
-
-def test_gm_waits_until_it_knows_what_the_lc_knows(tmp_path: Path) -> None:
-    async def scene() -> None:
-        cloud = Cloud()
-        cloud.put("edge-a", document("d1", 7))
-        async with running_gm(cloud) as gm, running_lc(tmp_path, gm.address) as lc:
-            await eventually(lambda: lc.is_up)
-        late = Cloud()
-        late.versions["dataset"] = 6
-        async with running_gm(late) as gm, running_lc(tmp_path, gm.address) as lc:
-            await eventually(lambda: gm.hub.connected())
-            await never(lambda: lc.is_up or lc.names() != ["d1"], within=0.5)
-            late.put("edge-a", document("d1", 7))
-            await eventually(lambda: lc.is_up)
-            assert lc.names() == ["d1"]
-
-    play(scene())
-
-
-@pytest.mark.slow
-def test_an_lc_leaves_a_gm_that_stays_behind_for_one_that_is_not(tmp_path: Path) -> None:
-    async def scene() -> None:
-        cloud, late = Cloud(), Cloud()
-        cloud.put("edge-a", document("d1", 7))
-        async with running_gm(cloud) as gm, running_lc(tmp_path, gm.address) as lc:
-            await eventually(lambda: lc.is_up)
-        async with running_gm(late) as behind:
-            async with running_lc(tmp_path, behind.address) as lc:
-                await eventually(lambda: "does not know yet" in lc.link.status().problem)
-                assert lc.names() == ["d1"]
-            async with (
-                running_gm(cloud) as gm,
-                running_lc(tmp_path, behind.address, gm.address) as lc,
-            ):
-                await eventually(lambda: lc.is_up)
 
     play(scene())

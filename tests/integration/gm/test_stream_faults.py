@@ -15,7 +15,6 @@ import pytest
 from edge_sidecars.sedna_api.core.messages import Hello, Put, SnapshotEnd
 from edge_sidecars.sedna_api.stream_codec import decode_to_node, encode_from_node
 from tests.integration.gm.streams import (
-    LOOPBACK,
     PATIENCE,
     Cloud,
     ReportSink,
@@ -207,26 +206,7 @@ def test_a_node_has_one_stream_the_newest(tmp_path: Path) -> None:
     play(scene())
 
 
-@pytest.mark.parametrize(
-    ("first", "code"),
-    [
-        (b"\xff\xff", grpc.StatusCode.INVALID_ARGUMENT),
-        (b"", grpc.StatusCode.INVALID_ARGUMENT),
-        (encode_from_node(Hello("", "store", {})), grpc.StatusCode.INVALID_ARGUMENT),
-        (b"\x0a" + b"x" * 200_000, grpc.StatusCode.RESOURCE_EXHAUSTED),
-    ],
-)
-def test_who_does_not_say_hello_is_turned_away(first: bytes, code: grpc.StatusCode) -> None:
-    async def scene() -> None:
-        async with running_gm(Cloud()) as gm, grpc.aio.insecure_channel(gm.address) as channel:
-            call = dial(channel)
-            await call.write(first)
-            assert await call.code() is code
-            assert not gm.hub.connected()
-
-    play(scene())
-
-
+@pytest.mark.long
 @pytest.mark.slow
 def test_two_hundred_lcs_come_back_after_a_restart_without_a_storm(tmp_path: Path) -> None:
     async def scene() -> None:
@@ -265,29 +245,6 @@ def test_two_hundred_lcs_come_back_after_a_restart_without_a_storm(tmp_path: Pat
                     assert again.hub.turned_away == 0
                     assert len(again.served()) == 200
                     leaving.set()
-
-    play(scene())
-
-
-def test_many_pings_cost_no_connection() -> None:
-    """gRPC adds pings of its own to the keepalive's. RFC 9113: a frame is length (3 bytes), type,
-    flags, stream (4 bytes) and payload; SETTINGS is 4, PING 6, GOAWAY 7."""
-
-    async def scene() -> None:
-        async with running_gm(Cloud()) as gm:
-            reader, writer = await asyncio.open_connection(LOOPBACK, gm.port)
-            writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\x04" + bytes(5))
-            answered = 0
-            async with asyncio.timeout(PATIENCE):
-                for number in range(10):
-                    writer.write(b"\0\0\x08\x06\0" + bytes(4) + bytes([number] * 8))
-                while answered < 10:
-                    head = await reader.readexactly(9)
-                    await reader.readexactly(int.from_bytes(head[:3]))
-                    assert head[3] != 7, "the connection is given up"
-                    answered += head[3] == 6 and head[4] == 1
-            writer.close()
-            await writer.wait_closed()
 
     play(scene())
 

@@ -15,7 +15,7 @@ from edge_sidecars.sedna_api.core.messages import Hello, SnapshotEnd
 from edge_sidecars.sedna_api.stream_codec import SERVICE, decode_to_node, encode_from_node
 from gm.hub.credentials import ServerTls
 from gm.hub.ports import ReviewUnavailable
-from gm.hub.stream_server import CannotListen, StreamServer
+from gm.hub.stream_server import StreamServer
 from lc.stream.stream_link import ClientTls
 from tests.integration.gm.streams import (
     LOOPBACK,
@@ -240,17 +240,6 @@ def test_health_says_what_a_stream_would_meet() -> None:
                 await check(HealthCheckRequest(service="other"))
             assert unknown.value.code() is grpc.StatusCode.NOT_FOUND
             watch.cancel()
-
-    play(scene())
-
-
-def test_a_port_that_is_taken_is_said_at_the_start() -> None:
-    async def scene() -> None:
-        async with running_gm(Cloud()) as gm:
-            second = StreamServer(gm.hub)
-            with pytest.raises(CannotListen):
-                await second.start(gm.address)
-            await second.stop()
 
     play(scene())
 

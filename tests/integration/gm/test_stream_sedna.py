@@ -14,7 +14,6 @@ import aiohttp
 import pytest
 
 from gm.hub.sedna_server import SednaServer
-from gm.hub.stream_server import CannotListen
 from tests.integration.gm.streams import (
     LOOPBACK,
     PATIENCE,
@@ -191,17 +190,6 @@ def test_a_gm_that_does_not_lead_closes_old_lcs_and_answers_503() -> None:
     play(scene())
 
 
-def test_who_names_no_node_is_refused() -> None:
-    async def scene() -> None:
-        async with running_gm(Cloud()) as gm, sedna_port(gm) as port:
-            with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
-                async with old_lc(port, node=""):
-                    pass
-            assert refused.value.status == 400
-
-    play(scene())
-
-
 def test_what_an_old_lc_had_sent_when_its_stream_ends_is_taken() -> None:
     async def scene() -> None:
         cloud, sink = Cloud(), ReportSink(acknowledge, capacity=1)
@@ -234,14 +222,5 @@ def test_an_old_lc_in_a_black_hole_is_given_up() -> None:
                     proxy.black_hole()
                     await eventually(lambda: not gm.hub.connected(), within=2 * PATIENCE)
                     proxy.reset()
-
-    play(scene())
-
-
-def test_a_port_that_is_taken_is_said_at_the_start() -> None:
-    async def scene() -> None:
-        async with running_gm(Cloud()) as gm, sedna_port(gm) as port:
-            with pytest.raises(CannotListen):
-                await SednaServer(gm.hub).start(LOOPBACK, port)
 
     play(scene())

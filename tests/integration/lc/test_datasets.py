@@ -12,7 +12,7 @@ import pytest
 
 from edge_sidecars.sedna_api.core.report import Report
 from tests.integration.lc.stocked import change, stocked, waiting
-from tests.unit.lc.documents import dataset, document
+from tests.unit.lc.documents import dataset
 from tools.harness.pods.lc import PATIENCE, LcProcess
 
 # As another user than root would be.
@@ -55,14 +55,6 @@ def test_lines_are_counted_and_reported() -> None:
         noted(lc, "b", "1 samples")
         reported(lc, "a", {"numberOfSamples": 3})
         reported(lc, "b", {"numberOfSamples": 1})
-
-
-def test_nothing_is_reported_too() -> None:
-    lc = stocked(dataset("a"))
-    lc.write("/srv/d.txt", "")
-    with lc:
-        noted(lc, "a", "0 samples")
-        reported(lc, "a", {"numberOfSamples": 0})
 
 
 def test_a_file_that_grows_is_truncated_or_rotated_is_counted_right() -> None:
@@ -142,24 +134,6 @@ def test_a_file_that_may_not_be_read_is_said_until_it_may() -> None:
         noted(lc, "a", "1 samples")
 
 
-def test_links_lead_where_they_do_on_the_node() -> None:
-    lc = stocked(dataset("a", "/srv/link.txt"), dataset("b", "/srv/../../../../data/real.txt"))
-    place = lc.write("/data/real.txt", "1\n2\n")
-    (lc.root / "srv").mkdir()
-    (lc.root / "srv/link.txt").symlink_to("/data/real.txt")
-    with lc:
-        noted(lc, "a", "2 samples")
-        noted(lc, "b", "2 samples")
-    assert not place.exists()
-
-
-def test_an_unknown_format_is_said() -> None:
-    lc = stocked(dataset("a", form="parquet"), document("dataset", "b", spec={"url": 7}))
-    with lc:
-        noted(lc, "a", "format 'parquet' is not supported: write txt or csv")
-        noted(lc, "b", "is not supported")
-
-
 def test_edits_of_url_and_format_take_effect() -> None:
     lc = stocked(dataset("a", "/srv/a.txt"))
     lc.write("/srv/a.txt", "1\n2\n")
@@ -175,18 +149,6 @@ def test_edits_of_url_and_format_take_effect() -> None:
         lc.start()
         noted(lc, "a", "2 samples")
         reported(lc, "a", {"numberOfSamples": 2})
-
-
-def test_a_count_that_was_told_before_a_restart_is_not_told_again() -> None:
-    lc = stocked(dataset("a"))
-    lc.write("/srv/d.txt", "1\n")
-    with lc:
-        noted(lc, "a", "1 samples")
-        first = reported(lc, "a", {"numberOfSamples": 1})
-        lc.kill()
-        lc.start()
-        lc.until(lambda status: "lc_dataset_counts_total{} 2" in lc.metrics())
-        assert waiting(lc) == [first]
 
 
 # ── elsewhere ──
@@ -247,17 +209,3 @@ def test_a_remote_file_is_fetched_when_it_changed(web: Web) -> None:
         web.content, web.tag = b"1\n2\n3\n", '"2"'
         noted(lc, "a", "3 samples")
         assert web.sent.count(200) == 2
-
-
-def test_a_remote_file_that_cannot_be_had_is_said(web: Web) -> None:
-    web.close()
-    missing = document(
-        "dataset",
-        "b",
-        spec={"url": "s3://bucket/k.txt", "format": "txt", "credentialName": "secret"},
-    )
-    url = f"{web.url}/d.txt"
-    with stocked(dataset("a", url), dataset("c", "s3://bucket/k.txt"), missing) as lc:
-        noted(lc, "a", "cannot be reached")
-        noted(lc, "b", "Secret 'secret' is not mounted for LC on this node")
-        noted(lc, "c", "no Secret with s3-endpoint")

@@ -1,7 +1,5 @@
 """What lies outside of the files roots, or of its own job, no object and no worker reaches."""
 
-import os
-
 import pytest
 
 from tests.integration.lc.learning_job import MODEL_IN, Json, Node
@@ -103,46 +101,6 @@ def test_a_link_that_a_worker_lays_into_its_jobs_directory_leads_nowhere(target:
         failed(it, "Deploy")
         assert it.path("/srv/m/prod.pb").read_text() == "old"
         secret_is_nowhere_else(it)
-
-
-def test_a_link_in_the_place_of_a_folder_leads_no_samples_out() -> None:
-    with node() as it:
-        it.path("/srv/out").mkdir()
-        it.path("/srv/out/data").symlink_to("/etc")
-        it.add(*map(str, range(10)))
-        it.start()
-        failed(it, "Train")
-        assert os.listdir(it.path("/etc")) == ["shadow"]
-
-
-@pytest.mark.parametrize("where", ["data", "model"])
-def test_a_fifo_keeps_nobody_waiting(where: str) -> None:
-    with node() as it:
-        if where == "data":
-            it.path("/srv/d").mkdir()
-            os.mkfifo(it.path("/srv/d/train.txt"))
-            it.start()
-            it.lc.until(lambda _: "is not a regular file" in str(it.lc.notes()))
-        else:
-            it.path("/srv/out/train/1").mkdir(parents=True)
-            to_deploy_with_fifo(it)
-        assert it.lc.terminate() == 0
-
-
-def to_deploy_with_fifo(it: Node) -> None:
-    it.add(*map(str, range(10)))
-    os.mkfifo(it.path(MODEL_IN))
-    it.start()
-    it.said("Train", "Ready")
-    it.goes_on(condition("Train", "Running", 1))
-    assert it.worker("train", TRAINED) == 200
-    it.said("Train", "Completed")
-    it.goes_on(
-        condition("Train", "Completed", 1, data=output(TRAINED)),
-        condition("Eval", "Completed", 1, data=output(*BETTER)),
-        condition("Deploy", "Waiting", 1),
-    )
-    it.lc.until(lambda _: "is not a regular file" in str(it.lc.notes()))
 
 
 def test_lcs_own_store_is_no_dataset() -> None:

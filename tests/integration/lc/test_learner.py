@@ -6,8 +6,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import replace
-
 from edge_sidecars.sedna_api.core.api_object import Document
 from lc.core.learning.state import LastReport, State
 from lc.core.worker_info import WorkerInfo
@@ -175,24 +173,6 @@ def test_a_job_that_comes_back_within_a_day_goes_on_where_it_was(tmp_path: Path)
     with_desk(tmp_path, play)
 
 
-def test_an_edit_of_the_dataset_takes_effect(tmp_path: Path) -> None:
-    async def play(desk: Desk) -> None:
-        desk.write("/srv/d.txt", "1\n")
-        desk.write("/srv/other.txt", "".join(f"{n}\n" for n in range(10)))
-        await desk.put(DATASET, BASE, job())
-        await eventually(
-            lambda: (
-                "num_of_samples" in str(desk.learner.notes())
-                or "no new" in str(desk.learner.notes())
-            )
-        )
-        other = resource("Dataset", "d1", url="/srv/other.txt", format="txt", nodeName="edge-a")
-        await desk.put(other)
-        await desk.said("Train", "Ready")
-
-    with_desk(tmp_path, play)
-
-
 def test_what_a_job_left_goes_once_the_store_has_forgotten_it(tmp_path: Path) -> None:
     hot = tmp_path / "var/lib/sedna/model-hot-update/shop/incrementallearningjob/gone"
     hot.mkdir(parents=True)
@@ -221,27 +201,6 @@ def test_what_a_job_left_goes_once_the_store_has_forgotten_it(tmp_path: Path) ->
     with_desk(tmp_path, play)
 
 
-def test_hot_updates_of_a_new_job_of_the_same_name_stay(tmp_path: Path) -> None:
-    config = "/var/lib/sedna/model-hot-update/shop/incrementallearningjob/il1/model_config.json"
-    place = tmp_path / config.lstrip("/")
-    place.parent.mkdir(parents=True)
-    place.write_text("{}")
-    (tmp_path / "spool/forgotten").mkdir(parents=True)
-    (tmp_path / "spool/forgotten/hot-update").write_text(config)
-
-    async def fill() -> None:
-        async with open_store(tmp_path / "data") as store:
-            await store.put(job(uid="uid-new"))
-
-    asyncio.run(fill())
-
-    async def play(desk: Desk) -> None:
-        await eventually(lambda: not (desk.spool / "forgotten").exists())
-        assert place.exists()
-
-    with_desk(tmp_path, play)
-
-
 def test_a_state_that_cannot_be_read_begins_anew_and_ends_nothing(tmp_path: Path) -> None:
     async def fill() -> None:
         async with open_store(tmp_path / "data") as store:
@@ -258,25 +217,6 @@ def test_a_state_that_cannot_be_read_begins_anew_and_ends_nothing(tmp_path: Path
     with_desk(tmp_path, play)
 
 
-def test_samples_that_were_removed_from_the_spool_are_forgotten(tmp_path: Path) -> None:
-    async def gather(desk: Desk) -> None:
-        desk.write("/srv/d.txt", "1\n2\n3\n")
-        await desk.put(DATASET, BASE, job())
-        await eventually(lambda: (desk.spool / "uid-il1/1.train.samples").exists())
-        await eventually(lambda: b'"gathered":3' in (desk.store.learning_state("uid-il1") or b""))
-
-    with_desk(tmp_path, gather)
-    (tmp_path / "spool/uid-il1/1.train.samples").unlink()
-
-    async def play(desk: Desk) -> None:
-        desk.write("/srv/d.txt", "1\n2\n3\n" + "".join(f"{n}\n" for n in range(10, 20)))
-        told = await desk.said("Train", "Ready")
-        data = desk.root / told["input"]["dataURL"].lstrip("/")
-        assert data.read_text().split() == [str(n) for n in range(10, 18)]
-
-    with_desk(tmp_path, play)
-
-
 def test_what_gm_lost_is_kept_word_for_word_to_be_told_again(tmp_path: Path) -> None:
     async def play(desk: Desk) -> None:
         desk.write("/srv/d.txt", "".join(f"{n}\n" for n in range(10)))
@@ -285,29 +225,5 @@ def test_what_gm_lost_is_kept_word_for_word_to_be_told_again(tmp_path: Path) -> 
         [report] = desk.store.pending()
         saved = State.decode(desk.store.learning_state("uid-il1")).said
         assert saved == LastReport("Train", 1, report.body)
-
-    with_desk(tmp_path, play)
-
-
-def test_a_worker_that_hangs_up_before_its_answer_is_not_forgotten(tmp_path: Path) -> None:
-    """What was being saved is on disk; whatever is saved next builds upon it."""
-
-    async def play(desk: Desk) -> None:
-        desk.write("/srv/d.txt", "")
-        running = job(condition("Train", "Running", 1))
-        await desk.put(DATASET, BASE, running)
-        await eventually(lambda: "Running" in str(desk.learner.notes()))
-        report = asyncio.create_task(desk.learner.worker_reported(SUCCESS, running))
-        while not report.done():
-            await asyncio.sleep(0)
-            report.cancel()
-        failure = replace(SUCCESS, name="il1-eval-1-0", kind="eval", status="failed")
-        await desk.put(job(condition("Eval", "Running", 1), version=2))
-        await desk.learner.worker_reported(failure, running)
-        state = State.decode(desk.store.learning_state("uid-il1"))
-        said = [(it["phase"], it["status"]) for it in desk.told()]
-        assert said == [("Train", "Completed"), ("Eval", "Failed")]
-        assert state.trained is not None
-        assert state.failed == {"Eval": 1}
 
     with_desk(tmp_path, play)

@@ -1,6 +1,5 @@
 """Learning on a node that is cut off: LC as a process, killed between all steps and within them."""
 
-import json
 import random
 import time
 
@@ -121,63 +120,6 @@ def test_samples_survive_kills_at_any_moment() -> None:
         judge = node.path("/srv/out/data/eval/1/data.txt").read_text().splitlines()
         assert len(judge) == len(set(judge)) == 1000
         assert {*train, *judge} == {*numbers(5000)}
-
-
-def test_samples_of_a_failed_training_are_trained_after_a_restart() -> None:
-    with Node() as node:
-        node.add(*numbers(10))
-        node.start()
-        node.said("Train", "Ready")
-        node.goes_on(condition("Train", "Running", 1))
-        assert node.worker("train", status="failed") == 200
-        node.said("Train", "Failed")
-        node.goes_on(condition("Train", "Failed", 1), condition("Train", "Waiting", 2))
-        node.said("Train", "Ready", number=2)
-        again = node.path("/srv/out/data/train/2/data.txt")
-        assert again.read_text().splitlines() == numbers(8)
-
-
-def test_a_hot_update_is_laid_where_the_worker_looks_once() -> None:
-    hot = {
-        "model": {"name": "prod", "hotUpdateEnabled": True},
-        "template": {"spec": {"nodeName": "edge-a"}},
-    }
-    with Node(deploySpec=hot) as node:
-        node.path(MODEL_IN).parent.mkdir(parents=True)
-        node.path(MODEL_IN).write_text("new")
-        node.goes_on(
-            condition("Train", "Completed", 1, data=output(TRAINED)),
-            condition("Deploy", "Running", 1),
-        )
-        folder = node.path("/var/lib/sedna/model-hot-update/shop/incrementallearningjob/il1")
-        config = until(
-            lambda: (
-                json.loads((folder / "model_config.json").read_text())
-                if (folder / "model_config.json").exists()
-                else None
-            )
-        )["model_config"]
-        assert config["model_path"] == "/model-hot-update/model.pb"
-        assert (folder / "model.pb").read_text() == "new"
-        assert node.path("/srv/m/prod.pb").read_text() == "new"
-        until(lambda: "Running" in node.lc.notes()["incrementallearningjob il1"])
-        # A second life says nothing new to the worker.
-        node.goes_on()
-        until(lambda: "Running" in node.lc.notes()["incrementallearningjob il1"])
-        now = json.loads((folder / "model_config.json").read_text())["model_config"]
-        assert now == config
-        assert node.worker("deploy", name="inferworker-x") == 200
-        assert node.said("Deploy", "Completed")["round"] == 1
-
-
-def test_a_table_keeps_its_header_in_every_file() -> None:
-    with Node(data="/srv/d/t.csv") as node:
-        node.add("x,y", *(f"{number},0" for number in range(10)), path="/srv/d/t.csv")
-        node.start()
-        told = node.said("Train", "Ready")
-        data = node.path(told["input"]["dataURL"])
-        assert data.name == "data.csv"
-        assert data.read_text().splitlines() == ["x,y", *(f"{number},0" for number in range(8))]
 
 
 @pytest.mark.slow

@@ -211,62 +211,6 @@ def test_entries_of_objects_that_are_gone_go_and_those_of_objects_that_left_stay
     cloud.until(lambda: _entries(cloud) == {left, second})
 
 
-def test_words_about_what_went_before_they_were_written_are_pruned_soon(
-    edge: Edge, cloud: Cloud
-) -> None:
-    """Long before the next look for what is not here any more."""
-    gone = cloud.dataset("gone", "/srv/a.txt", node=NODE)["metadata"]["uid"]
-    edge.knows("gone")
-    edge.place.cut()
-    edge.lc.write("/srv/a.txt", "1\n")
-    edge.lc.until(lambda status: status["reports"]["waiting"] == 1)
-    cloud.delete(DATASET, "gone")
-    edge.place.heal()
-    edge.lc.until(lambda status: status["reports"]["waiting"] == 0)
-    cloud.until(lambda: gone not in _entries(cloud))
-
-
-def test_what_a_job_takes_in_after_it_left_for_another_node_is_pruned_and_not_before(
-    edge: Edge, cloud: Cloud
-) -> None:
-    owner = job(cloud, "job")
-    edge.knows("job")
-    say(edge, "job", "train-0", 1)
-    cloud.until(lambda: _rounds(cloud, owner) == [1])
-    cloud.edit(FEDERATED_LEARNING_JOB, "job", {"metadata": {"labels": {node_label(NODE): None}}})
-    edge.lc.until(lambda status: not status["objects"])
-    # A look goes by, at which this dataset's entry leaves.
-    edge.lc.write("/srv/a.txt", "1\n")
-    uid = cloud.dataset("a", "/srv/a.txt", node=NODE)["metadata"]["uid"]
-    cloud.until(lambda: cloud.bodies(NODE, uid))
-    cloud.delete(DATASET, "a")
-    cloud.until(lambda: uid not in _entries(cloud))
-    report = cloud.report(NODE)
-    assert report is not None
-    [stored] = report.pending(owner)
-    applied = applied_json({NODE: AppliedReport.of(NODE, stored)})
-    cloud.set_status(FEDERATED_LEARNING_JOB, "job", {"appliedReports": applied})
-    cloud.until(lambda: not cloud.bodies(NODE, owner))
-    pruned = cloud.report(NODE)
-    assert pruned is not None
-    assert pruned.entries[owner].seq == stored.seq
-
-
-def test_what_nobody_takes_in_of_a_dataset_that_left_is_pruned_and_news_arrive_when_it_is_back(
-    edge: Edge, cloud: Cloud
-) -> None:
-    """Of a node that is not the dataset's, GM writes nothing (G7)."""
-    edge.lc.write("/srv/a.txt", "1\n")
-    uid = cloud.dataset("a", "/srv/a.txt", node=NODE)["metadata"]["uid"]
-    cloud.until(lambda: cloud.bodies(NODE, uid))
-    cloud.edit(DATASET, "a", {"spec": {"nodeName": "edge-b"}})
-    cloud.until(lambda: not cloud.bodies(NODE, uid))
-    cloud.edit(DATASET, "a", {"spec": {"nodeName": NODE}})
-    edge.lc.until(lambda status: status["objects"])
-    edge.lc.write("/srv/a.txt", "1\n2\n")
-    cloud.until(lambda: cloud.bodies(NODE, uid) == [{"numberOfSamples": 2}])
-
-
 def _entries(cloud: Cloud) -> set[str]:
     report = cloud.report(NODE)
     return set() if report is None else set(report.entries)
@@ -353,23 +297,6 @@ def test_mode_relay_carries_no_grpc(edge: Edge) -> None:
     maps = Path(f"/proc/{edge.lc.pid}/maps").read_text()
     assert "grpc" not in maps
     assert "_sqlite3" in maps
-
-
-def test_a_burst_of_datasets_is_reported_as_a_whole(edge: Edge, cloud: Cloud) -> None:
-    count = 300
-    edge.lc.write("/srv/a.txt", "1\n")
-    began_at = time.monotonic()
-    for number in range(count):
-        cloud.dataset(f"d{number}", "/srv/a.txt", node=NODE)
-    created = time.monotonic() - began_at
-
-    def reported() -> int:
-        report = cloud.report(NODE)
-        return 0 if report is None else sum(1 for it in report.entries.values() if it.reports)
-
-    cloud.until(lambda: reported() == count)
-    print(f"{count} created in {created:.1f}s, reported {time.monotonic() - began_at:.1f}s after")
-    edge.lc.until(lambda status: status["reports"]["waiting"] == 0)
 
 
 def test_a_worker_is_known_by_its_capability_cut_off_and_after_a_restart_too(

@@ -83,16 +83,6 @@ def test_a_store_that_vanishes_ends_the_process() -> None:
         assert "was removed or replaced" in lc.log_text()
 
 
-def test_bad_input_is_one_line() -> None:
-    lc = LcProcess(["--mode=sideways"])
-    try:
-        lc.start(wait=False)
-        assert lc.wait() == 2
-        assert lc.log_text() == "sedna-lc: --mode 'sideways': choose one of stream, relay\n"
-    finally:
-        lc.stop()
-
-
 def test_the_status_command_shows_the_node_to_people() -> None:
     with stocked(dataset("a"), dataset("b", "/srv/missing.txt")) as lc:
         lc.write("/srv/d.txt", "1\n2\n")

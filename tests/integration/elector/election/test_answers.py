@@ -3,7 +3,6 @@
 A scripted one gives them, once each; many of them at once, each to an elector of its own.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -12,17 +11,13 @@ import pytest
 
 from tools.harness.controlplane.clients.answer import boottime
 from tools.harness.pods.elector import ElectorPod
-from tools.harness.pods.fleet import FAST, FAST_DURATION, LEASE, STEADY
+from tools.harness.pods.fleet import FAST, LEASE, STEADY
 from tools.harness.pods.observers.observer import wait_for
-from tools.harness.pods.observers.timeline import Timeline
-from tools.harness.pods.wire.lease_server import NAMESPACE, LeaseServer, Scripted, event
+from tools.harness.pods.wire.lease_server import NAMESPACE, LeaseServer, Scripted
 
 RENEW_INTERVAL = 1.0
-VALIDITY = FAST_DURATION * 0.95 - 0.25
 # Seconds for a busy machine; less than a STEADY term lasts without renewals.
 SOON = 10.0
-# Revoked tokens are refused after the API server's cache of tokens, 10 s.
-TOKEN_CACHE = 10.0
 
 
 @pytest.fixture
@@ -36,14 +31,6 @@ def server() -> Iterator[LeaseServer]:
 def pod(server: LeaseServer) -> Iterator[ElectorPod]:
     """It leads."""
     with scripted_pod(server, "pod-0").start() as it:
-        wait_for(it.is_leader, timeout=SOON, what="the lead")
-        yield it
-
-
-@pytest.fixture
-def steady(server: LeaseServer) -> Iterator[ElectorPod]:
-    """It leads, and goes on doing so, however slow this machine is."""
-    with scripted_pod(server, "pod-0", timing=STEADY).start() as it:
         wait_for(it.is_leader, timeout=SOON, what="the lead")
         yield it
 
@@ -140,56 +127,7 @@ def test_p3_no_odd_answer_to_a_renewal_ends_a_term() -> None:
             assert pair.server.lease()["spec"]["holderIdentity"] == pair.pod.identity, name
 
 
-def test_a_retry_after_is_obeyed_up_to_a_second(server: LeaseServer, steady: ElectorPod) -> None:
-    server.answer("update", *[Scripted(429, headers={"Retry-After": "30"})] * 2)
-    wait_for_renewals(server)
-    writes = [call for call in server.calls if call.verb == "update"]
-    refused = [index for index, call in enumerate(writes) if call.status == 429]
-    for index in refused:
-        # Not the thirty that it was told.
-        assert 0.9 < writes[index + 1].at - writes[index].at < 1.0 + SOON
-
-
-def test_p3_a_write_that_changed_nothing_renews_nothing(
-    server: LeaseServer, pod: ElectorPod
-) -> None:
-    """A 200 with the version that was sent: kube-apiserver's answer to an identical body."""
-    stored = json.dumps(server.lease()).encode()
-    with Timeline(pod) as timeline:
-        server.silence()
-        server.answer("update", *[Scripted(200, stored)] * 50)
-        server.answer("get", *[Scripted(200, stored)] * 50)
-        # Whatever renewed it was sent before.
-        ends = boottime() + VALIDITY
-        wait_for(lambda: pod.readyz() == 503, timeout=VALIDITY + SOON, what="the term to end")
-    last_yes = [answer for answer in timeline.answers if answer.status == 200][-1]
-    assert last_yes.sent < ends
-
-
-def test_p4_a_409_with_another_holder_behind_it_ends_the_term_at_once(
-    server: LeaseServer, steady: ElectorPod
-) -> None:
-    server.silence()
-    server.edit(holderIdentity="thief", renewTime="2020-01-01T00:00:00.000000Z")
-    wait_for(lambda: steady.readyz() == 503, timeout=RENEW_INTERVAL + SOON, what="the term to end")
-    assert server.lease()["spec"]["holderIdentity"] == "thief"
-
-
 # ── reads and watches ──
-
-READ_ANSWERS = {
-    "500": Scripted(500),
-    "429": Scripted(429, headers={"Retry-After": "1"}),
-    "garbage": Scripted(200, b"\x00\xff"),
-    "no-version": Scripted(200, b'{"metadata": {"uid": "uid-1"}, "spec": {}}'),
-    "truncated": Scripted(200, b'{"metadata": ', is_truncated=True),
-}
-
-
-def test_an_odd_answer_to_the_first_read_is_asked_for_again() -> None:
-    with pairs(READ_ANSWERS, script=READ_ANSWERS) as made:
-        for name, pair in made.items():
-            assert pair.server.is_used_up("get"), name
 
 
 WATCH_ANSWERS = {
@@ -227,52 +165,3 @@ def test_a_watch_that_fails_is_opened_anew_and_ends_no_term() -> None:
         for name, pair in made.items():
             wait_for_renewals(pair.server, since=since)
             assert pair.pod.leader()["fencingToken"] == tokens[name], name
-
-
-def test_a_standby_follows_by_a_watch_that_failed_once(
-    server: LeaseServer, pod: ElectorPod
-) -> None:
-    server.answer("watch", Scripted(410), Scripted(410))
-    with scripted_pod(server, "pod-1") as standby:
-        standby.start()
-        wait_for(lambda: standby.leader()["holder"] == pod.identity, timeout=SOON, what="a standby")
-        pod.kill()
-        wait_for(standby.is_leader, timeout=FAST_DURATION + SOON, what="a successor")
-
-
-def test_p8_events_of_the_past_are_no_news(server: LeaseServer, steady: ElectorPod) -> None:
-    """A lagging watch tells of an earlier holder: nothing changes, nothing is asked."""
-    token = steady.leader()["fencingToken"]
-    past = server.lease()
-    past["metadata"] = {**past["metadata"], "resourceVersion": "7"}
-    past["spec"] = {**past["spec"], "holderIdentity": "long-ago"}
-    wait_for_renewals(server, count=1)
-    since = boottime()
-    with Timeline(steady) as timeline:
-        for _ in range(3):
-            server.say(event("MODIFIED", past))
-        server.say(event("DELETED", past))
-        wait_for_renewals(server)
-    assert set(timeline.statuses()) == {200}
-    assert steady.leader()["fencingToken"] == token
-    assert server.count("get", since=since) == 0
-
-
-@pytest.mark.slow
-def test_p8_a_silent_watch_costs_one_read_and_a_new_watch(
-    server: LeaseServer, pod: ElectorPod
-) -> None:
-    with scripted_pod(server, "pod-1") as standby:
-        standby.start()
-        wait_for(lambda: standby.leader()["holder"] == pod.identity, timeout=SOON, what="a standby")
-        wait_for_renewals(server)
-        pod.kill()
-        # Nobody renews any more, as it looks to a standby whose watch is dead.
-        heard_at = [call.at for call in server.calls if call.verb == "update"][-1]
-        server.silence()
-        wait_for(lambda: server.count("get", since=heard_at) >= 1, timeout=SOON, what="a read")
-        read_at = [call.at for call in server.calls if call.verb == "get"][-1]
-        assert read_at - heard_at > 2.4 * RENEW_INTERVAL
-        wait_for(lambda: server.count("watch", since=heard_at) >= 1, timeout=SOON, what="a watch")
-        wait_for(standby.is_leader, timeout=FAST_DURATION + SOON, what="a successor")
-        assert server.count("get", since=heard_at) == 1

@@ -14,7 +14,6 @@ from tools.harness.pods.fleet import FAST_DURATION, Fleet
 from tools.harness.pods.main import MainServer
 from tools.harness.pods.observers.history import Write, assert_backed, assert_polite, writes
 from tools.harness.pods.observers.observer import Observer, wait_for, wait_for_leader
-from tools.harness.pods.observers.timeline import Timeline
 
 # P7 says about a second; here on a machine that is shared by many. The history tells a release
 # from the end of a Lease.
@@ -60,37 +59,6 @@ def acquisitions(fleet: Fleet) -> list[Write]:
 
 
 # ── the gate ──
-
-
-def test_the_gate_opens_at_the_first_2xx(fleet: Fleet) -> None:
-    fleet.create_empty_lease()
-    with MainServer(health=503) as main:
-        pod = add(fleet, main, grace="30s")
-        wait_for(lambda: main.asked("/healthz") >= 3, timeout=20, what="health checks")
-        assert pod.readyz() == 503
-        assert eligible(pod) == 503
-        document = pod.leader()
-        assert document["role"] == "pending"
-        assert document["reason"] == "the main is not healthy: failing"
-        assert history(fleet)[1:] == []
-        main.health = 204
-        wait_for(pod.is_leader, timeout=NOTICED, what="the lead")
-        assert eligible(pod) == 200
-
-
-def test_a_main_that_does_not_listen_yet_keeps_the_gate_closed(fleet: Fleet) -> None:
-    fleet.create_empty_lease()
-    with MainServer() as main:
-        main.close()
-        pod = add(fleet, main, grace="0s", backoff="1s")
-        refused = "the main is not healthy: refused"
-        wait_for(lambda: pod.leader()["reason"] == refused, timeout=NOTICED, what="a check")
-        # Two backoffs, and nothing is written in them.
-        time.sleep(2.0)
-        assert pod.leader()["reason"] == refused
-        assert history(fleet)[1:] == []
-        main.open()
-        wait_for(pod.is_leader, timeout=NOTICED, what="the lead")
 
 
 def test_eligible_needs_a_first_contact_and_survives_a_later_outage(fleet: Fleet) -> None:
@@ -148,22 +116,6 @@ def test_a_failing_main_is_drained_before_it_is_followed(fleet: Fleet, health: i
     assert released.received > drained_at
 
 
-@pytest.mark.slow
-def test_a_failing_main_that_does_not_drain_is_followed_when_the_lease_expires(
-    fleet: Fleet,
-) -> None:
-    fleet.create_empty_lease()
-    with MainServer(drain=503) as first, MainServer() as second:
-        one = add(fleet, first, "--drain-url", first.url + "/drain", "--drain-timeout", "2s")
-        wait_for(one.is_leader, timeout=20, what="the lead")
-        other = add(fleet, second)
-        with Observer([one, other]) as observer:
-            first.health = 500
-            wait_for(other.is_leader, timeout=NOTICED + 2 + FAST_DURATION + 10, what="a successor")
-        judge(fleet, observer)
-    assert all(write.holder for write in history(fleet)[1:])
-
-
 @pytest.mark.parametrize("health", [500, 0], ids=["failing", "hung"])
 def test_a_failing_main_without_a_drain_url_is_followed_a_lease_after_its_last_check(
     fleet: Fleet, health: int
@@ -186,55 +138,7 @@ def test_a_failing_main_without_a_drain_url_is_followed_a_lease_after_its_last_c
     assert mine[-1].received < gave_up_at + 1.0
 
 
-@pytest.mark.slow
-def test_the_grace_runs_from_the_acquisition(fleet: Fleet) -> None:
-    fleet.create_empty_lease()
-    with MainServer(drain=200) as main:
-        pod = add(fleet, main, "--drain-url", main.url + "/drain", grace="5s")
-        with Timeline(pod) as timeline:
-            wait_for(pod.is_leader, timeout=20, what="the lead")
-            main.health = 500
-            wait_for(lambda: main.asked("/drain") == 1, timeout=20, what="the drain")
-            wait_for(lambda: pod.readyz() == 503, timeout=10, what="the end of the lead")
-        began = acquisitions(fleet)[0].received
-        ended = timeline.first(503, since=timeline.first(200).received).sent
-    assert ended - began > 4.8
-
-
-@pytest.mark.slow
-def test_an_ex_leader_waits_its_backoff(fleet: Fleet) -> None:
-    fleet.create_empty_lease()
-    with MainServer() as first, MainServer() as second:
-        one = add(fleet, first, backoff="4s")
-        wait_for(one.is_leader, timeout=20, what="the lead")
-        other = add(fleet, second, backoff="4s")
-        wait_for(lambda: other.leader()["role"] == "standby", timeout=20, what="a standby")
-        with Observer([one, other]) as observer:
-            closed_at = boottime()
-            first.close()
-            wait_for(other.is_leader, timeout=HAND_OVER, what="a successor")
-            first.open()
-            wait_for(lambda: one.leader()["role"] == "standby", timeout=20, what="a standby")
-            assert boottime() - closed_at > 4
-            assert other.is_leader()
-        judge(fleet, observer)
-
-
-@pytest.mark.slow
-def test_the_backoff_ends_early_when_nobody_took_the_lease(fleet: Fleet) -> None:
-    fleet.create_empty_lease()
-    with MainServer() as main:
-        pod = add(fleet, main, backoff="60s")
-        wait_for(pod.is_leader, timeout=20, what="the lead")
-        main.close()
-        wait_for(lambda: not fleet.spec().get("holderIdentity"), timeout=NOTICED, what="a release")
-        released_at = history(fleet)[-1].received
-        main.open()
-        wait_for(pod.is_leader, timeout=30, what="the lead again")
-    assert history(fleet)[-1].holder == pod.identity
-    assert acquisitions(fleet)[-1].received - released_at >= 2
-
-
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_main_that_is_healthy_only_when_leading_gets_to_lead(fleet: Fleet) -> None:
     fleet.create_empty_lease()
@@ -255,21 +159,7 @@ def test_a_main_that_is_healthy_only_when_leading_gets_to_lead(fleet: Fleet) -> 
         assert pods[0].leader()["fencingToken"] == token
 
 
-def test_a_flapping_main_changes_nothing(fleet: Fleet) -> None:
-    fleet.create_empty_lease()
-    answers = itertools.cycle([200, 503])
-    with MainServer(health=lambda: next(answers)) as first, MainServer() as second:
-        # More failures than are allowed in a row, and never so many in a row.
-        one = add(fleet, first, "--health-interval", "250ms", "--health-failures", "5", grace="0s")
-        wait_for(one.is_leader, timeout=20, what="the lead")
-        add(fleet, second)
-        with Timeline(one) as timeline:
-            asked = first.asked("/healthz")
-            wait_for(lambda: first.asked("/healthz") >= asked + 14, timeout=30, what="checks")
-        assert set(timeline.statuses()) == {200}
-    assert len(acquisitions(fleet)) == 1
-
-
+@pytest.mark.long
 @pytest.mark.slow
 def test_mains_that_are_unhealthy_everywhere_do_not_make_the_lead_thrash(fleet: Fleet) -> None:
     fleet.create_empty_lease()

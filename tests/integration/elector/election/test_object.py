@@ -5,19 +5,16 @@ record; what belongs to others stays in it.
 """
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 
-from edge_sidecars.runtime.version import VERSION
 from tools.harness.controlplane.clients.answer import Answer, boottime
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fixtures import require_program
 from tools.harness.pods.elector import ElectorPod
-from tools.harness.pods.fleet import FAST, FAST_DURATION, STEADY, STEADY_DURATION, Fleet
+from tools.harness.pods.fleet import FAST, FAST_DURATION, Fleet
 from tools.harness.pods.main import MainServer
 from tools.harness.pods.observers.history import ANNOTATION, FOREIGN_FACTOR, assert_backed, writes
 from tools.harness.pods.observers.observer import Observer, wait_for, wait_for_leader
@@ -81,12 +78,6 @@ def renewed(fleet: Fleet, pod: ElectorPod, times: int) -> None:
     )
 
 
-def take_after(standby: ElectorPod, since: float, *, at_least: float) -> None:
-    """It leads no sooner than `at_least` seconds after `since`, and not much later."""
-    wait_for(standby.is_leader, timeout=at_least + SOON, what="a takeover")
-    assert boottime() - since >= at_least - SLACK
-
-
 # ── a living leader ──
 
 
@@ -106,108 +97,6 @@ def test_a_deleted_lease_is_written_back_by_its_leader_without_a_gap(fleet: Flee
     assert after["acquireTime"] == before["acquireTime"]
     observer.assert_exclusive()
     assert {ready.pod for ready in observer.answers()} == {both.leader.name}
-
-
-def test_a_lease_that_was_deleted_and_made_anew_is_filled_by_its_leader(fleet: Fleet) -> None:
-    both = pair(fleet, timing=STEADY)
-    before = both.leader.leader()
-    with Observer(both.pods) as observer:
-        # Else it writes itself back before the administrator's create.
-        both.leader.freeze()
-        fleet.delete_lease()
-        fleet.create_empty_lease()
-        time.sleep(0.5)
-        assert not fleet.spec().get("holderIdentity")
-        both.leader.thaw()
-        with Timeline(both.leader) as timeline:
-            wait_for(lambda: holder_is(fleet, both.leader), timeout=SOON, what="the holder again")
-            renewed(fleet, both.leader, 2)
-    assert same_term(timeline.answers)
-    assert both.leader.leader()["fencingToken"] == before["fencingToken"]
-    observer.assert_exclusive()
-
-
-# Merge patches of the spec as somebody's mistake, or as client-go's release of a foreign Lease.
-DAMAGES: dict[str, dict[str, Any] | None] = {
-    "blanked": {"holderIdentity": "", "leaseDurationSeconds": 1},
-    "holder null": {"holderIdentity": None},
-    "no duration": {"leaseDurationSeconds": None},
-    "short duration": {"leaseDurationSeconds": 1},
-    "huge duration": {"leaseDurationSeconds": 2_000_000_000},
-    "no times": {"acquireTime": None, "renewTime": None},
-    "a time to come": {"renewTime": "2999-01-01T00:00:00.000000Z"},
-    "no transitions": {"leaseTransitions": None},
-    "no spec": None,
-}
-
-
-@pytest.mark.slow
-def test_p4_a_living_leader_mends_its_record_without_a_gap(fleet: Fleet) -> None:
-    both = pair(fleet)
-    before = both.leader.leader()
-    with Observer(both.pods) as observer, Timeline(both.leader) as timeline:
-        for damage in DAMAGES.values():
-            if damage is None:
-                status, _ = fleet.plane.admin.patch(fleet_path(fleet), {"spec": None})
-                assert status == 200
-            else:
-                fleet.edit(spec=damage)
-            renewed(fleet, both.leader, 1)
-            spec = fleet.spec()
-            assert spec["holderIdentity"] == both.leader.identity
-            assert spec["leaseDurationSeconds"] == int(FAST_DURATION)
-            assert spec["acquireTime"] == before["acquireTime"]
-            assert spec["renewTime"]
-            assert "leaseTransitions" in spec
-    assert same_term(timeline.answers)
-    assert both.leader.leader()["fencingToken"] == before["fencingToken"]
-    observer.assert_exclusive()
-    history = writes(fleet.plane, fleet.namespace)
-    assert_backed(observer.answers(), history, duration=FAST_DURATION)
-
-
-def fleet_path(fleet: Fleet) -> str:
-    return f"/apis/coordination.k8s.io/v1/namespaces/{fleet.namespace}/leases/{fleet.lease}"
-
-
-def test_a_duration_of_0_is_refused_by_the_api_server(fleet: Fleet) -> None:
-    """So that the rule for 0 is left to the unit tests."""
-    fleet.create_empty_lease()
-    status, body = fleet.plane.admin.patch(fleet_path(fleet), {"spec": {"leaseDurationSeconds": 0}})
-    assert status == 422, body
-
-
-@pytest.mark.slow
-def test_a_lease_whose_labels_are_edited_all_the_time_is_renewed_in_peace(fleet: Fleet) -> None:
-    both = pair(fleet)
-    seconds = 6.0
-    with Observer(both.pods) as observer, Timeline(both.leader) as timeline:
-        began = boottime()
-        wall = time.time()
-        edits = 0
-        while boottime() - began < seconds:
-            edits += 1
-            edited_at = boottime()
-            fleet.edit(metadata={"labels": {"edit": str(edits)}})
-            # Where this machine is slow, so are writes: they are to meet each other now and then.
-            time.sleep(max(0.2, 2 * (boottime() - edited_at)))
-        ended = time.time()
-    seconds = max(seconds, ended - wall)
-    assert edits > seconds / 2
-    assert same_term(timeline.answers)
-    observer.assert_exclusive()
-    agent = f"elector-sidecar/{VERSION} ({both.leader.identity})"
-    asked = fleet.plane.audit(
-        resource="leases", namespace=fleet.namespace, since=wall, until=ended, user_agent="elector"
-    )
-    mine = [event for event in asked if event.user_agent == agent]
-    puts = [event for event in mine if event.verb == "update"]
-    gets = [event for event in mine if event.verb == "get"]
-    # One a second; each may lose against an edit, and then reads or hears, and writes again.
-    assert len([put for put in puts if put.status == 200]) <= seconds + 2
-    assert len(puts) <= 2 * (seconds + 2)
-    assert len(gets) <= seconds + 2
-    assert [event.verb for event in asked if event.user_agent != agent] == []
 
 
 def test_p10_what_others_keep_in_the_lease_stays(fleet: Fleet) -> None:
@@ -246,70 +135,6 @@ def test_p10_what_others_keep_in_the_lease_stays(fleet: Fleet) -> None:
 # ── a dead leader ──
 
 
-Deed = Callable[[Fleet], None]
-
-
-def delete_and_create(fleet: Fleet) -> None:
-    fleet.delete_lease()
-    fleet.create_empty_lease()
-
-
-DEEDS: dict[str, Deed] = {
-    "deleted": Fleet.delete_lease,
-    "deleted-and-created": delete_and_create,
-    "blanked": Fleet.blank,
-    "shortened": lambda fleet: fleet.edit(spec={"leaseDurationSeconds": 1}),
-    "no-duration": lambda fleet: fleet.edit(spec={"leaseDurationSeconds": None}),
-}
-
-
-@pytest.mark.slow
-def test_a_dead_leaders_claim_outlives_its_record(
-    control_plane: ControlPlane, namespace: str
-) -> None:
-    """One Lease for each deed, all at the same time."""
-    with ExitStack() as stack:
-        fleets = {
-            name: stack.enter_context(Fleet(control_plane, namespace, lease=name)) for name in DEEDS
-        }
-        starting: dict[str, list[ElectorPod]] = {}
-        for name, fleet in fleets.items():
-            fleet.create_empty_lease()
-            starting[name] = [fleet.add(start=False).start(wait=False) for _ in range(2)]
-        done_at: dict[str, float] = {}
-        killed: dict[str, ElectorPod] = {}
-        standbys: dict[str, ElectorPod] = {}
-        for name, fleet in fleets.items():
-            both = settled(starting[name])
-            standbys[name] = both.standby
-            both.leader.kill()
-            killed[name] = both.leader
-            done_at[name] = boottime()
-            DEEDS[name](fleet)
-        for name, standby in standbys.items():
-            wait_for(
-                standby.is_leader, timeout=2 * FAST_DURATION + SOON, what=f"a takeover: {name}"
-            )
-            history = writes(control_plane, namespace, lease=name)
-            taken = next(write for write in history if write.holder == standby.identity)
-            # A deletion may count from the last sign of life.
-            alive = [each for each in history if each.writer == killed[name].identity]
-            assert taken.received - alive[-1].received >= FAST_DURATION - SLACK, name
-            assert taken.received - done_at[name] <= FAST_DURATION * FOREIGN_FACTOR + SOON, name
-
-
-@pytest.mark.slow
-def test_a_blanked_lease_makes_a_newcomer_wait_its_own_duration(fleet: Fleet) -> None:
-    """It has seen nobody, but the annotation says that this was no release."""
-    fleet.create_empty_lease()
-    former = fleet.add()
-    wait_for(former.is_leader, timeout=20, what="the lead")
-    former.kill()
-    fleet.blank()
-    began = boottime()
-    take_after(fleet.add(), began, at_least=FAST_DURATION)
-
-
 # ── stolen ──
 
 
@@ -332,52 +157,10 @@ def test_p4_a_leader_steps_down_at_once_for_whoever_stands_in_the_record(fleet: 
     assert_backed(observer.answers(), history, duration=FAST_DURATION)
 
 
-@pytest.mark.slow
-def test_a_stolen_lease_is_not_taken_before_the_cut_off_leader_has_stopped(fleet: Fleet) -> None:
-    both = pair(fleet)
-    with Observer(both.pods) as observer:
-        fleet.link(both.leader).black_hole()
-        fleet.edit(spec={"holderIdentity": "intruder", "leaseDurationSeconds": 1})
-        assert both.leader.is_leader()
-        wait_for(both.standby.is_leader, timeout=2 * FAST_DURATION + SOON, what="a takeover")
-        assert not both.leader.is_leader()
-        fleet.link(both.leader).heal()
-        wait_for(
-            lambda: both.leader.leader()["holder"] == both.standby.identity,
-            timeout=5,
-            what="the news",
-        )
-    observer.assert_exclusive()
-    answers = observer.answers()
-    last = max(ready.sent for ready in answers if ready.pod == both.leader.name)
-    first = min(ready.received for ready in answers if ready.pod == both.standby.name)
-    assert last < first
-
-
 # ── no Lease, one name for all ──
 
 
-def test_on_missing_wait_creates_the_lease_after_one_duration(fleet: Fleet) -> None:
-    began = boottime()
-    pod = fleet.add()
-    assert pod.leader()["role"] != "leader"
-    take_after(pod, began, at_least=FAST_DURATION)
-    assert fleet.spec()["holderIdentity"] == pod.identity
-
-
-def test_on_missing_take_creates_the_lease_at_once(fleet: Fleet) -> None:
-    pods = [fleet.add("--on-missing", "take", timing=STEADY, start=False) for _ in range(2)]
-    with Observer(pods) as observer:
-        for pod in pods:
-            pod.start(wait=False)
-        for pod in pods:
-            pod.wait_listening()
-        wait_for_leader(pods, timeout=STEADY_DURATION / 2)
-        time.sleep(1)
-    observer.assert_exclusive()
-    assert len(observer.tokens()) == 1
-
-
+@pytest.mark.long
 @pytest.mark.slow
 def test_replicas_with_one_and_the_same_identity_still_elect_one_leader(fleet: Fleet) -> None:
     both = pair(fleet, "--identity", "same")

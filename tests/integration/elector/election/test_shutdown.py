@@ -11,7 +11,7 @@ import pytest
 
 from tools.harness.controlplane.clients.answer import Answer, boottime
 from tools.harness.pods.elector import ElectorPod
-from tools.harness.pods.fleet import FAST, FAST_DURATION, STEADY, STEADY_DURATION, Fleet
+from tools.harness.pods.fleet import FAST, FAST_DURATION, Fleet
 from tools.harness.pods.main import MainServer
 from tools.harness.pods.observers.history import ANNOTATION, Write, assert_polite, writes
 from tools.harness.pods.observers.observer import Observer, wait_for, wait_for_leader
@@ -73,14 +73,6 @@ def test_p5_the_first_sigterm_of_an_idle_standby_ends_it_with_0(fleet: Fleet) ->
     assert {write.writer for write in history(fleet)} == {"", leader.identity}
 
 
-def test_p5_a_sigterm_before_the_first_contact_ends_it_with_0(fleet: Fleet) -> None:
-    pod = fleet.add("--release-on-term", start=False)
-    fleet.link(pod).black_hole()
-    pod.start()
-    pod.terminate()
-    exits(pod, within=RELEASE_TIMEOUT)
-
-
 def test_p5_a_second_sigterm_ends_it_at_once_and_non_zero(fleet: Fleet) -> None:
     with MainServer(drain=0) as main:
         pod = leading(fleet, "--drain-url", main.url + "/drain", "--drain-timeout", "60s")
@@ -101,22 +93,6 @@ def test_p6_release_on_term_releases_as_client_go_does(fleet: Fleet) -> None:
     assert released.writer == pod.identity
     # Nobody was told 200 when the Lease was free already.
     assert 200 not in timeline.statuses(since=released.received)
-
-
-@pytest.mark.slow
-def test_p6_without_any_word_of_the_main_the_lease_expires(fleet: Fleet) -> None:
-    pod = leading(fleet)
-    other = fleet.add()
-    with Observer([pod, other]) as observer:
-        pod.terminate()
-        exits(pod, within=1)
-        assert_not_released(fleet, pod)
-        last = history(fleet)[-1].received
-        wait_for(other.is_leader, timeout=FAST_DURATION + 10, what="a successor")
-    takeover = history(fleet)[-1]
-    assert takeover.received - last >= FAST_DURATION - 0.05
-    observer.assert_exclusive()
-    assert_polite(history(fleet))
 
 
 def test_p6_gives_up_in_order_503_then_the_drain_then_the_release(fleet: Fleet) -> None:
@@ -148,60 +124,6 @@ def test_p6_gives_up_in_order_503_then_the_drain_then_the_release(fleet: Fleet) 
     assert mine[-1].received > drained_at
     observer.assert_exclusive()
     assert_polite(history(fleet))
-
-
-def test_p6_a_drain_that_says_2xx_releases(fleet: Fleet) -> None:
-    with MainServer(drain=204) as main:
-        pod = leading(fleet, "--drain-url", main.url + "/drain")
-        pod.terminate()
-        exits(pod, within=RELEASE_TIMEOUT)
-        assert main.asked("/drain") == 1
-    assert_released(fleet)
-
-
-def test_p6_a_main_that_is_gone_needs_no_drain(fleet: Fleet) -> None:
-    with MainServer() as main:
-        pod = leading(fleet, "--drain-url", main.url + "/drain")
-    pod.terminate()
-    exits(pod, within=RELEASE_TIMEOUT)
-    assert_released(fleet)
-
-
-def test_p6_a_main_that_ends_during_the_drain_releases(fleet: Fleet) -> None:
-    with MainServer(drain=503) as main:
-        pod = leading(fleet, "--drain-url", main.url + "/drain", "--drain-timeout", "20s")
-        pod.terminate()
-        wait_for(lambda: main.asked("/drain") >= 2, timeout=10, what="the drain")
-        assert fleet.spec()["holderIdentity"] == pod.identity
-        main.close()
-        exits(pod, within=RELEASE_TIMEOUT)
-    assert_released(fleet)
-
-
-@pytest.mark.slow
-def test_p6_a_drain_that_hangs_is_given_up_and_the_lease_expires(fleet: Fleet) -> None:
-    with MainServer(drain=0) as main:
-        pod = leading(fleet, "--drain-url", main.url + "/drain", "--drain-timeout", "3s")
-        other = fleet.add()
-        with Observer([pod, other]) as observer:
-            terminated_at = boottime()
-            pod.terminate()
-            exits(pod, within=3)
-            assert boottime() - terminated_at > 2.9
-            assert_not_released(fleet, pod)
-            wait_for(other.is_leader, timeout=FAST_DURATION + 10, what="a successor")
-    observer.assert_exclusive()
-    assert_polite(history(fleet))
-
-
-def test_p6_release_on_term_does_not_wait_for_a_drain(fleet: Fleet) -> None:
-    """Native sidecars end after the main: nobody is left to drain."""
-    with MainServer(drain=0) as main:
-        pod = leading(fleet, "--release-on-term", "--drain-url", main.url + "/drain")
-        pod.terminate()
-        exits(pod, within=RELEASE_TIMEOUT)
-        assert main.asked("/drain") == 0
-    assert_released(fleet)
 
 
 # ── SIGTERM meets the API ──
@@ -295,19 +217,6 @@ def test_a_resignation_is_a_release_and_stays_out_for_its_cooldown(fleet: Fleet)
     assert pod.leader()["fencingToken"] > token
 
 
-def test_a_resignation_hands_over_at_once(fleet: Fleet) -> None:
-    pod = leading(fleet, timing=STEADY)
-    other = fleet.add(timing=STEADY)
-    with Observer([pod, other]) as observer:
-        assert resign(pod, "60s").status == 200
-        wait_for(other.is_leader, timeout=STEADY_DURATION / 2, what="a successor")
-        # Once more, by the standby that it has become: nothing to resign from.
-        assert resign(pod, "1s").status == 409
-        assert other.is_leader()
-    observer.assert_exclusive()
-    assert_polite(history(fleet))
-
-
 def test_a_resignation_with_a_drain_url_waits_for_the_drain(fleet: Fleet) -> None:
     with MainServer(drain=503) as main:
         pod = leading(fleet, "--drain-url", main.url + "/drain", "--drain-timeout", "20s")
@@ -326,28 +235,3 @@ def test_a_resignation_with_a_drain_url_waits_for_the_drain(fleet: Fleet) -> Non
         )
     assert history(fleet)[-1].received > drained_at
     assert_released(fleet)
-
-
-def test_a_resignation_whose_drain_succeeds_answers_200(fleet: Fleet) -> None:
-    with MainServer() as main:
-        pod = leading(fleet, "--drain-url", main.url + "/drain")
-        assert resign(pod, "10s").status == 200
-        assert main.asked("/drain") == 1
-    assert_released(fleet)
-
-
-@pytest.mark.slow
-def test_a_resignation_in_doubt_answers_503_and_stays_down_all_the_same(fleet: Fleet) -> None:
-    pod = leading(fleet)
-    other = fleet.add()
-    with Observer([pod, other]) as observer, Timeline(pod) as timeline:
-        fleet.link(pod).refuse()
-        answer = resign(pod, "3s")
-        assert answer.status == 503
-        assert answer.received - answer.sent < RELEASE_TIMEOUT + EXIT_SLACK
-        fleet.link(pod).heal()
-        assert wait_for_leader([pod, other], timeout=FAST_DURATION + 10) is other
-        stopped = timeline.first(503, since=answer.sent)
-        assert 200 not in timeline.statuses(since=stopped.received)
-    observer.assert_exclusive()
-    assert_polite(history(fleet))

@@ -4,7 +4,6 @@ import contextlib
 import http.client
 import math
 import re
-import time
 
 import pytest
 
@@ -44,16 +43,6 @@ def test_each_path_answers_as_the_table_says(
         assert answer.status == status
         assert answer.headers["Content-Type"].startswith(content_type)
         assert answer.body
-
-
-@pytest.mark.parametrize("path", GET_PATHS)
-def test_head_says_what_get_says_without_its_body(pair: Pair, path: str) -> None:
-    for pod in (pair.leader, pair.standby):
-        get, head = answered(pod, path), answered(pod, path, method="HEAD")
-        assert head.status == get.status
-        assert head.body == b""
-        assert head.headers["Content-Type"] == get.headers["Content-Type"]
-        assert ("X-Leader-Valid-Until" in head.headers) == ("X-Leader-Valid-Until" in get.headers)
 
 
 OPTIONS_PATHS = [
@@ -188,39 +177,6 @@ def test_the_standbys_document_has_every_field(pair: Pair) -> None:
     assert pair.leader.identity in document["reason"]
 
 
-def test_before_the_first_contact_all_that_is_unknown_is_null(fleet: Fleet) -> None:
-    pod = fleet.add(start=False)
-    fleet.link(pod).refuse()
-    pod.start()
-    document = pod.leader()
-    assert document.keys() == FIELDS
-    assert (document["isLeader"], document["role"]) == (False, "standby")
-    assert (document["holder"], document["holderPod"]) == ("", "")
-    for field in (
-        *("validUntil", "termSeconds", "acquireTime", "renewTime", "leaseTransitions"),
-        *("fencingToken", "lastContactSeconds"),
-    ):
-        assert document[field] is None, field
-    assert document["remainingSeconds"] == 0
-    assert document["reason"] == "no contact with the API server yet"
-    assert answered(pod, "/").body == b'{"name":""}'
-    assert answered(pod, "/readyz").status == 503
-    assert answered(pod, "/livez").status == 200
-    eligible = answered(pod, "/eligible")
-    assert (eligible.status, eligible.body) == (
-        503,
-        b"not eligible: no contact with the API server yet\n",
-    )
-    fleet.create_empty_lease()
-    fleet.link(pod).heal()
-    wait_for_leader([pod], timeout=10)
-    assert answered(pod, "/eligible").status == 200
-    fleet.link(pod).refuse()
-    wait_for(lambda: pod.readyz() == 503, timeout=20, what="validity ends")
-    assert answered(pod, "/eligible").status == 200, "an API outage after it makes no difference"
-    assert "no renewal was acknowledged in time" in pod.leader()["reason"]
-
-
 def test_pending_says_why(fleet: Fleet) -> None:
     fleet.create_empty_lease()
     with MainServer(health=500) as main:
@@ -278,34 +234,3 @@ def test_a_standby_has_nothing_to_resign_from(pair: Pair) -> None:
     answer = answered(pair.standby, "/resign", method="POST")
     assert answer.status == 409
     assert pair.leader.identity in answer.body.decode()
-
-
-def test_resign_releases_and_stays_out_for_the_cooldown(fleet: Fleet) -> None:
-    fleet.create_empty_lease()
-    pod = fleet.add()
-    wait_for_leader([pod], timeout=10)
-    token = pod.leader()["fencingToken"]
-    answer = answered(pod, "/resign?cooldown=3s", method="POST")
-    assert (answer.status, answer.body) == (200, b"released\n")
-    assert fleet.spec()["holderIdentity"] == ""
-    assert pod.readyz() == 503
-    document = pod.leader()
-    assert document["role"] == "pending"
-    assert "resigned by request" in document["reason"]
-    assert answered(pod, "/resign", method="POST").status == 409
-    wait_for_leader([pod], timeout=10)
-    assert boottime() - answer.sent >= 3
-    assert pod.leader()["fencingToken"] > token
-
-
-def test_resign_in_doubt_is_503_and_stays_down(fleet: Fleet) -> None:
-    fleet.create_empty_lease()
-    pod = fleet.add()
-    wait_for_leader([pod], timeout=10)
-    fleet.link(pod).black_hole()
-    answer = answered(pod, "/resign?cooldown=60s", method="POST", timeout=15)
-    assert answer.status == 503
-    assert "unknown" in answer.body.decode()
-    fleet.link(pod).heal()
-    time.sleep(1)
-    assert pod.readyz() == 503

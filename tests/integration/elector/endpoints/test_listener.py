@@ -67,6 +67,7 @@ def leading_on(path: Path, fleet: Fleet) -> ElectorPod:
     return pod
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_p9_a_leader_whose_unix_socket_is_gone_resigns(fleet: Fleet, tmp_path: Path) -> None:
     """Nobody could hear its 503; the probe listener of the same process still answers."""
@@ -102,6 +103,7 @@ def test_clients_that_leave_a_long_poll_leave_nothing_behind(fleet: Fleet) -> No
         wait_for(lambda: bool(stream.lines), timeout=10, what="a stream")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_six_hundred_idle_connections_neither_stop_renewals_nor_answers(fleet: Fleet) -> None:
     """Of a process with descriptors for a quarter of them, on two listeners."""

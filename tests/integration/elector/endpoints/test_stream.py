@@ -89,6 +89,7 @@ def read_to_end(connection: socket.socket, *, within: float) -> bytes:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_watcher_that_does_not_read_is_cut_off_and_costs_no_memory(fleet: Fleet) -> None:
     """Each edit of the holder is a change, so that a minute's documents pass within seconds."""

@@ -51,6 +51,7 @@ def test_an_api_server_that_is_gone_for_two_renewals_changes_nothing(fleet: Flee
     observer.assert_exclusive()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_an_api_server_that_is_restarted_ends_the_term_and_begins_another(
     control_plane: ControlPlane, fleet: Fleet
@@ -155,6 +156,7 @@ def test_a_missing_rule_is_named_and_once_it_is_granted_works_without_a_restart(
             )
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_revoked_token_that_is_replaced_costs_no_restart(
     control_plane: ControlPlane, namespace: str
@@ -183,6 +185,7 @@ def test_a_revoked_token_that_is_replaced_costs_no_restart(
     observer.assert_exclusive()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_rotated_ca_that_is_replaced_costs_no_restart(
     control_plane: ControlPlane, namespace: str
