@@ -6,7 +6,6 @@ the API server itself says to the same caller.
 
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -115,16 +114,6 @@ def test_r7_a_refusal_is_the_api_servers_own(accounts: Accounts, path: str) -> N
     assert (ours.status, ours.json()) == (theirs.status, theirs.json())
 
 
-def test_r7_an_unknown_token_is_refused_as_the_api_server_does(accounts: Accounts) -> None:
-    headers = {"Authorization": "Bearer of-nobody"}
-    with accounts.callers().door() as place:
-        ours = Caller(place.url, headers=headers).get(accounts.pods)
-    context = accounts.plane.tls(as_admin=False)
-    theirs = Caller(accounts.plane.server, context=context, headers=headers).get(accounts.pods)
-    assert theirs.status == HTTPStatus.UNAUTHORIZED
-    assert (ours.status, ours.json()) == (theirs.status, theirs.json())
-
-
 @pytest.mark.parametrize("path", ["/version", "/api", "/apis", "/openapi/v3", "/healthz"])
 def test_r7_what_is_no_resource_is_decided_by_its_path(accounts: Accounts, path: str) -> None:
     """To whomever system:discovery and system:public-info-viewer are bound."""
@@ -152,23 +141,6 @@ def test_r7_the_relays_client_certificate_lends_nobody_its_rights(accounts: Acco
 # ── caller: for how long ──
 
 
-def test_many_who_want_the_same_are_asked_about_once(accounts: Accounts) -> None:
-    with accounts.callers().door() as place, ThreadPoolExecutor(20) as pool:
-        reader = at(place, accounts.reader)
-        answers = list(pool.map(lambda _: reader.get(accounts.pods).status, range(60)))
-        accounts.wait_asked("reader", 2)
-    assert answers == [HTTPStatus.OK] * 60
-    assert accounts.asked("selfsubjectreviews", "reader") == 1
-    assert accounts.asked("selfsubjectaccessreviews", "reader") == 2
-
-
-def test_a_permission_says_how_long_it_stands(accounts: Accounts) -> None:
-    with accounts.callers(ttl=30.0).door() as place:
-        first = at(place, accounts.reader).get(accounts.pods).json()["stands"]
-        second = at(place, accounts.reader).get(accounts.pods).json()["stands"]
-    assert 0 < second < first <= 30
-
-
 def test_a_right_that_is_taken_away_ends_with_the_ttl(accounts: Accounts) -> None:
     with accounts.callers(ttl=0.5).door() as place:
         reader = at(place, accounts.reader)
@@ -181,19 +153,6 @@ def test_a_right_that_is_taken_away_ends_with_the_ttl(accounts: Accounts) -> Non
         )
         accounts.link.refuse()
         assert reader.get(accounts.pods).status == HTTPStatus.FORBIDDEN
-
-
-@pytest.mark.slow
-def test_a_token_that_is_revoked_ends_with_the_ttl(accounts: Accounts) -> None:
-    with accounts.callers(ttl=0.5).door() as place:
-        reader = at(place, accounts.reader)
-        assert reader.get(accounts.pods).status == HTTPStatus.OK
-        accounts.plane.revoke_tokens(accounts.namespace, "reader")
-        wait_for(
-            lambda: reader.get(accounts.pods).status == HTTPStatus.UNAUTHORIZED,
-            timeout=25,
-            what="the end of the token",
-        )
 
 
 # ── caller: cut off ──
@@ -219,20 +178,6 @@ def test_r7_while_cut_off_only_what_was_decided_before_stands(
         assert at(place).get(accounts.pods).status == HTTPStatus.UNAUTHORIZED
 
 
-def test_r7_a_black_hole_delays_an_answer_by_one_deadline_at_most(accounts: Accounts) -> None:
-    callers = accounts.callers(ttl=0.1, timeout=0.5)
-    with callers.door() as place:
-        reader = at(place, accounts.reader)
-        # So short a deadline may be too short for a busy API server.
-        wait_for(
-            lambda: reader.get(accounts.pods).status == HTTPStatus.OK, timeout=10, what="a decision"
-        )
-        accounts.link.black_hole()
-        answer = reader.get(accounts.pods)
-        assert answer.status == HTTPStatus.OK
-        assert answer.seconds < 5
-
-
 def test_r7_while_cut_off_a_token_is_good_beyond_its_own_end(accounts: Accounts) -> None:
     """By whose clock? This machine's may be wrong; the issuer's says so when it is back."""
     callers = accounts.callers(ttl=0.2)
@@ -245,29 +190,6 @@ def test_r7_while_cut_off_a_token_is_good_beyond_its_own_end(accounts: Accounts)
         callers.is_up = False
         time.sleep(expires_in)
         assert reader.get(accounts.pods).status == HTTPStatus.OK
-
-
-def test_r7_while_cut_off_who_may_get_in_general_gets_what_it_only_listed(
-    accounts: Accounts,
-) -> None:
-    """To list is not to get: RBAC may allow one without the other."""
-    plane, space = accounts.plane, accounts.namespace
-    list_only = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]
-    one = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"], "resourceNames": ["a"]}]
-    lister = plane.service_account_dir(space, "lister", list_only + one)
-    callers = accounts.callers()
-    with callers.door() as place:
-        for account in (accounts.reader, lister):
-            assert at(place, account).get(accounts.pods).status == HTTPStatus.OK
-        assert at(place, lister).get(f"{accounts.pods}/a").status == HTTPStatus.OK
-        accounts.wait_asked("reader", 2)
-        accounts.wait_asked("lister", 3)
-        accounts.link.refuse()
-        callers.is_up = False
-        assert at(place, accounts.reader).get(f"{accounts.pods}/b").status == HTTPStatus.OK
-        assert at(place, lister).get(f"{accounts.pods}/a").status == HTTPStatus.OK
-        refused = at(place, lister).get(f"{accounts.pods}/b")
-        assert refused.status == HTTPStatus.SERVICE_UNAVAILABLE
 
 
 def test_r7_what_was_decided_survives_a_restart_while_cut_off(

@@ -4,7 +4,6 @@ test has: what clients of one node see.
 
 from __future__ import annotations
 
-import json
 import secrets
 import socket
 import time
@@ -29,7 +28,7 @@ from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.access.certificates import Authority
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.reservation import LOOPBACK
-from tools.harness.pods.wire.caller import Caller, Reply, Watching
+from tools.harness.pods.wire.caller import Watching
 
 # As a client with WatchList begins.
 WATCH_LIST = {
@@ -37,9 +36,6 @@ WATCH_LIST = {
     "resourceVersionMatch": "NotOlderThan",
     "allowWatchBookmarks": "true",
 }
-PROTOBUF = "application/vnd.kubernetes.protobuf"
-# The first version that no etcd will have.
-HUGE = 1 << 40
 
 
 @pytest.fixture
@@ -128,16 +124,6 @@ def test_endpoint_view_everything_else_is_the_ordinary_api_byte_for_byte(site: S
         assert watching.told() == [("ADDED", "made")]
 
 
-def test_endpoint_view_a_slice_without_an_overlay_differs_in_its_version_alone(site: Site) -> None:
-    site.make()
-    upstream = site.ordinary().get(f"{site.slices}/web-1").body
-    version = json.loads(upstream)["metadata"]["resourceVersion"]
-    shown = site.view.get(f"{site.slices}/web-1").body
-    own = json.loads(shown)["metadata"]["resourceVersion"]
-    assert int(own) == int(version) << 24
-    assert shown == upstream.replace(b'"%s"' % version.encode(), b'"%s"' % own.encode())
-
-
 def test_endpoint_view_nobody_writes_slices_through_it(site: Site) -> None:
     site.make()
     one = f"{site.slices}/web-1"
@@ -163,27 +149,6 @@ def test_endpoint_view_nobody_writes_slices_through_it(site: Site) -> None:
     assert site.upstream() == "n1 n2 n3"
 
 
-@pytest.mark.parametrize(
-    ("accept", "status"),
-    [
-        (f"{PROTOBUF},application/json", 200),
-        (f"{PROTOBUF}, */*", 200),
-        (f"{PROTOBUF};stream=watch,application/json", 200),
-        ("*/*", 200),
-        (PROTOBUF, 406),
-        ("application/yaml", 406),
-    ],
-)
-def test_endpoint_view_it_speaks_json_to_whoever_takes_it(
-    site: Site, accept: str, status: int
-) -> None:
-    site.make()
-    reply = site.view.get(site.slices, {"resourceVersion": "0"}, accept=accept)
-    assert (reply.status, reply.headers["Content-Type"]) == (status, "application/json")
-    with site.view.watch(site.slices, WATCH_LIST, headers={"Accept": accept}) as watching:
-        assert watching.status == status
-
-
 def test_endpoint_view_selectors_see_what_is_shown(site: Site) -> None:
     site.make("plain")
     site.make("headless", **{"service.kubernetes.io/headless": ""})
@@ -207,52 +172,6 @@ def test_endpoint_view_selectors_see_what_is_shown(site: Site) -> None:
     assert shown["plain"] == "n1 n3"
     reply = site.view.get(site.slices, {"fieldSelector": "spec.nodeName=n1"})
     assert reply.status == HTTPStatus.BAD_REQUEST
-
-
-def test_endpoint_view_a_watch_goes_on_where_it_ended(site: Site) -> None:
-    site.make()
-    with site.view.watch(site.slices, WATCH_LIST) as watching:
-        watching.wait_initial_end()
-        site.words.say(silent=("n2",), alive=("n3",))
-        watching.wait_for(lambda it: told(it)[-1] == "n1 n3", what="n2 is out")
-        at = watching.events()[-1].version
-    site.words.say(silent=("n3",), alive=("n2",))
-    until(lambda: site.listed() == "n1 n2", what="n3 is out, n2 is back")
-    with site.view.watch(site.slices, {"resourceVersion": at}) as watching:
-        watching.wait_for(lambda it: told(it)[-1:] == ["n1 n2"], what="what it missed")
-        assert in_order(watching)[0] > at
-
-
-@pytest.mark.parametrize("verb", ["watch", "list", "get"])
-def test_endpoint_view_versions_from_elsewhere_are_410_and_never_waited_for(
-    site: Site, verb: str
-) -> None:
-    site.make()
-    upstreams = int(
-        expect(site.plane.admin.get(f"{site.slices}/web-1"))["metadata"]["resourceVersion"]
-    )
-    # The view's own, of another relay.
-    assert _asked(site.view, site, verb, ALL, (upstreams + 1000) << 24).status == 410
-    path = f"/api/v1/namespaces/{site.namespace}/configmaps"
-    assert _asked(site.view, site, verb, path, HUGE).status == 410
-    if verb == "watch":
-        # The API server's, of before.
-        assert _asked(site.view, site, verb, ALL, upstreams).status == 410
-        # The view's, after it was given up.
-        assert _asked(site.ordinary(), site, verb, ALL, HUGE).status == 410
-
-
-def _asked(caller: Caller, site: Site, verb: str, path: str, version: int) -> Reply:
-    query: dict[str, str | int] = {"resourceVersion": version}
-    if verb == "get":
-        path = f"{site.slices}/web-1" if path == ALL else f"{path}/kube-root-ca.crt"
-    if verb != "watch":
-        return caller.get(path, query)
-    with caller.watch(path, query) as watching:
-        watching.wait_for(lambda it: bool(it.seen), what="an answer")
-        event = watching.seen[0]
-        assert event.object["reason"] == "Expired", event
-        return Reply(int(event.object["code"]), watching.headers, b"", 0.0)
 
 
 @pytest.mark.parametrize("is_overlaid", [False, True], ids=["plain", "overlaid"])
@@ -324,6 +243,7 @@ def test_endpoint_view_while_cut_it_answers_with_an_age_and_goes_by_verdicts(sit
         in_order(watching)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_endpoint_view_after_a_long_cut_of_the_site_no_endpoint_dips(site: Site) -> None:
     site.make()
@@ -407,15 +327,6 @@ def test_endpoint_view_over_tls_callers_see_what_they_may(
 
 def _bearer(plane: ControlPlane, account: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {plane.new_token('default', account)}"}
-
-
-def test_endpoint_view_a_relay_that_may_not_list_slices_passes_the_refusal_on(
-    control_plane: ControlPlane, tmp_path: Path
-) -> None:
-    kubeconfig = control_plane.kubeconfig_for("default", f"poor-{secrets.token_hex(4)}", [])
-    with site_of(control_plane, tmp_path, kubeconfig=kubeconfig) as site:
-        reply = site.view.get(ALL, {"resourceVersion": "0"})
-        assert (reply.status, reply.json()["reason"]) == (403, "Forbidden")
 
 
 def test_endpoint_view_strangers_on_its_port_take_nothing_from_the_ordinary_api(

@@ -23,8 +23,6 @@ ANY: Parameters = {"resourceVersion": "0"}
 SOON = 30.0
 # Seconds; a disk that failed, be it by being slow, is tried again after a minute at the latest.
 RETRIED = 90.0
-# Of a file that the relay may write: full after a few objects.
-FILE_BYTES = 400 * 1024
 
 
 def know(place: Place, contents: Contents) -> str:
@@ -146,18 +144,6 @@ def is_told(place: Place) -> bool:
     return bool(place.relay.status()["journal"]["failure"])
 
 
-def test_r5_a_file_that_may_not_grow_costs_no_answer(
-    control_plane: ControlPlane, contents: Contents
-) -> None:
-    prefix = ["prlimit", f"--fsize={FILE_BYTES}"]
-    with Place(Kind.RELAY, control_plane, prefix=prefix) as place:
-        know(place, contents)
-        contents.configmaps(40, size=20_000)
-        assert_serves(place, contents)
-        assert place.relay.readyz() == 200
-        check_logs(place)
-
-
 def test_r5_a_database_that_is_garbage_is_set_aside_and_rebuilt(
     one_relay: Place, contents: Contents
 ) -> None:
@@ -185,27 +171,6 @@ def test_r5_a_database_that_is_garbage_is_set_aside_and_rebuilt(
     one_relay.relay.kill()
     one_relay.relay.start()
     assert "a" in one_relay.caller().get(path, ANY).names
-
-
-def test_r5_a_database_that_was_torn_off_is_set_aside_or_true(
-    one_relay: Place, contents: Contents
-) -> None:
-    contents.configmaps(50, size=2000)
-    path = know(one_relay, contents)
-    one_relay.cut()
-    assert one_relay.relay.terminate() == 0
-    for file in one_relay.relay.data_dir.rglob("*"):
-        if file.is_file() and file.stat().st_size > 8192:
-            with file.open("r+b") as torn:
-                torn.truncate(file.stat().st_size // 2)
-    one_relay.relay.start()
-    reply = one_relay.caller().get(path, ANY)
-    if reply.status == 200:
-        assert_snapshot(one_relay, path, {}, reply)
-    else:
-        assert reply.status == 503
-    one_relay.heal()
-    assert_serves(one_relay, contents)
 
 
 @pytest.fixture
@@ -243,17 +208,3 @@ def test_r5_a_read_only_data_directory_costs_what_it_would_have_kept(
         assert_serves(place, contents)
         assert "read" in str(place.relay.status()).lower()
         check_logs(place)
-
-
-def test_r5_without_a_data_directory_nothing_is_written(
-    control_plane: ControlPlane, contents: Contents
-) -> None:
-    contents.configmap("a")
-    with Place(Kind.RELAY, control_plane, data_dir=Path("memory")) as place:
-        path = know(place, contents)
-        place.cut()
-        assert place.caller().get(path, ANY).names == ["a"]
-        place.relay.kill()
-        place.relay.start()
-        assert place.caller().get(path, ANY).status == 503
-        assert not Path("memory").exists()

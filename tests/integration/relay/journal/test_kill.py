@@ -11,7 +11,7 @@ from tests.integration.relay.journal.storm import SPACE, STREAMS
 from tests.integration.relay.killed_storm import storm, stormed
 from tests.unit.relay.journal.journal_history import cursors, load
 
-KILLS = 25
+KILLS = 10
 
 
 def said_before_the_kill(directory: Path, *, seconds: float) -> dict[str, int]:
@@ -46,6 +46,7 @@ def test_after_kill_9_everything_that_was_committed_is_there_as_of_one_cursor(
         total = sum(found.values())
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_kill_9_while_the_file_is_being_made_leaves_one_that_can_be_used(tmp_path: Path) -> None:
     chance = random.Random(11)

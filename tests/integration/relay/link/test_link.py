@@ -6,9 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.integration.relay.oracle import assert_snapshot, newest
-from tests.integration.relay.place import Kind, Place
+from tests.integration.relay.place import Place
 from tests.integration.relay.upstream import of_relays, verbs
-from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fault_proxy.flapping import flapping
 from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.pods.wire.caller import Parameters
@@ -120,60 +119,6 @@ def test_r4_where_upstream_forgot_the_version_everything_is_listed_again(
     with relayed.caller().watch(path, {**LONG, "resourceVersion": now.version}) as watching:
         contents.configmap("later")
         watching.wait_told(("ADDED", "later"))
-
-
-def test_r4_what_is_listed_again_takes_the_room_of_what_it_was(
-    control_plane: ControlPlane, contents: Contents
-) -> None:
-    names = contents.configmaps(8)
-    with Place(Kind.RELAY, control_plane, flags=["--max-objects=10"]) as place:
-        path = know(place, contents)
-        with place.caller().watch(path, {**LONG, "resourceVersion": contents.version()}) as it:
-            place.cut()
-            contents.label("configmaps", names[0], x="1")
-            control_plane.compact()
-            control_plane.stop_apiserver()
-            control_plane.start_apiserver()
-            place.heal()
-            it.wait_ended(timeout=30)
-        place.cut()
-        assert place.caller().get(path).names == names
-
-
-def test_r8_the_pages_of_a_list_count_together(
-    control_plane: ControlPlane, contents: Contents
-) -> None:
-    """With a selector upstream does not tell how many are to come."""
-    for number in range(1200):
-        contents.configmap(f"cm-{number}", labels={"app": "many"})
-    query: Parameters = {"resourceVersion": "0", "labelSelector": "app=many"}
-    with Place(Kind.RELAY, control_plane, flags=["--max-objects=1100"]) as place:
-        assert len(place.caller().get(contents.path("configmaps"), query).names) == 1200
-        assert place.relay.status()["objects"] == 0
-
-
-def test_r8_a_stream_that_grows_beyond_the_limit_is_given_up_and_its_watches_end(
-    control_plane: ControlPlane, contents: Contents
-) -> None:
-    names = contents.configmaps(8)
-    with Place(Kind.RELAY, control_plane, flags=["--max-objects=10"]) as place:
-        path = know(place, contents)
-        with place.caller().watch(path, {**LONG, "resourceVersion": contents.version()}) as it:
-            contents.delete("configmaps", names[0])
-            # At the limit, what goes makes room for what comes.
-            for number in range(3):
-                contents.configmap(f"new-{number}")
-            contents.label("configmaps", names[1], x="1")
-            contents.configmap("one-too-many")
-            it.wait_ended(timeout=30)
-            assert it.told()[-1][0] == "ERROR"
-        assert place.relay.status()["objects"] == 0
-        assert "--max-objects of the relay is reached" in place.relay.log_text()
-        # What is not kept is passed on.
-        expected = sorted([*names[1:], "new-0", "new-1", "new-2", "one-too-many"])
-        for query in (NEWEST, ANY):
-            assert place.caller().get(path, query).names == expected
-        assert place.relay.readyz() == 200
 
 
 def test_r4_after_an_end_of_the_api_server_watches_go_on(

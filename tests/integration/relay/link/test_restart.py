@@ -11,7 +11,7 @@ import pytest
 
 from tests.integration.relay.oracle import assert_snapshot
 from tests.integration.relay.place import Kind, Place, played
-from tests.integration.relay.upstream import of_relays, requests, verbs
+from tests.integration.relay.upstream import of_relays, verbs
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.observers.observer import wait_for
 from tools.harness.pods.relay import RelayProcess
@@ -67,41 +67,6 @@ def test_r5_a_restart_offline_answers_the_same_with_the_same_versions(
     assert caller.get(contents.path(widgets.resource), narrow).names == []
     assert caller.get(contents.path("configmaps", "nope"), ANY).status == 404
     assert caller.get(contents.path("services"), ANY).status == 503
-
-
-@ends
-def test_r5_a_list_that_upstream_answered_is_known_after_a_restart_offline(
-    one_relay: Place, contents: Contents, how: str
-) -> None:
-    contents.configmaps(3)
-    path = contents.path("configmaps")
-    before = one_relay.caller().get(path, NEWEST).expect()
-    one_relay.cut()
-    end(one_relay.relay, how)
-    one_relay.relay.start()
-    reply = one_relay.caller().get(path, NEWEST)
-    after = reply.expect()
-    assert after["metadata"] == before["metadata"]
-    # Items of a list have no kind upstream.
-    assert [
-        {**item, **each} for item, each in zip(after["items"], before["items"], strict=True)
-    ] == after["items"]
-    assert int(reply.headers["Age"]) < 3600
-
-
-def test_r5_all_that_was_kept_is_known_where_less_may_be_kept_after_a_restart(
-    one_relay: Place, contents: Contents
-) -> None:
-    caller = one_relay.caller()
-    contents.configmaps(3)
-    contents.create("serviceaccounts", "someone")
-    paths = [contents.path(resource) for resource in ("configmaps", "serviceaccounts")]
-    before = [caller.get(path, ANY).expect() for path in paths]
-    one_relay.relay.kill()
-    one_relay.relay.flags.append("--max-objects=2")
-    one_relay.relay.start()
-    one_relay.cut()
-    assert [caller.get(path, ANY).expect() for path in paths] == before
 
 
 @pytest.mark.parametrize("kind", played(Kind.RELAY, Kind.FOR_CALLERS))
@@ -161,27 +126,6 @@ def test_r5_after_a_restart_nothing_is_listed_again(one_relay: Place, contents: 
     assert set(verbs(asked)) == {"watch"}
 
 
-def test_r2_a_watch_from_a_version_that_is_kept_is_not_passed_on(
-    one_relay: Place, contents: Contents
-) -> None:
-    """Also while upstream has yet to accept the stream's own watch: one that is passed on ends
-    without a word when the relay has to list again."""
-    contents.configmap("a")
-    caller, path = one_relay.caller(), contents.path("configmaps")
-    version = caller.get(path, {"resourceVersion": contents.version()}).version
-    one_relay.relay.kill()
-    one_relay.relay.start()
-    one_relay.wait_up()
-    one_relay.link.delay_response(1.5)
-    since = time.time()
-    with caller.watch(path, {**LONG, "resourceVersion": version}) as watching:
-        one_relay.link.heal()
-        contents.configmap("b")
-        watching.wait_told(("ADDED", "b"))
-    asked = requests(one_relay.plane, contents.namespace, since=since)
-    assert asked == of_relays(one_relay.plane, contents.namespace, since=since)
-
-
 def test_r5_what_was_deleted_while_the_relay_was_down_is_told_as_deleted(
     one_relay: Place, contents: Contents
 ) -> None:
@@ -219,16 +163,6 @@ def test_r6_secrets_are_in_memory_only(one_relay: Place, contents: Contents) -> 
     for asked in (path, f"{path}/s"):
         assert caller.get(asked, ANY).status == 503
     assert caller.get(contents.path("configmaps"), ANY).names == ["a"]
-
-
-def test_r5_the_data_is_for_the_owner_alone(one_relay: Place, contents: Contents) -> None:
-    path = contents.path("configmaps")
-    one_relay.caller().get(path, {"resourceVersion": contents.version()}).expect()
-    folder = one_relay.relay.data_dir
-    assert folder.stat().st_mode & 0o777 == 0o700
-    files = [file for file in folder.rglob("*") if file.is_file()]
-    assert files
-    assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
 
 
 class Storm:
@@ -293,23 +227,6 @@ def test_r5_a_kill_in_a_storm_of_writes_leaves_a_state_that_was_true_at_its_vers
             one_relay.heal()
     final = caller.get(path, {"resourceVersion": contents.version()})
     assert_snapshot(one_relay, path, {}, final)
-
-
-def test_r5_what_nobody_read_for_long_is_not_dropped_while_cut_off(
-    control_plane: ControlPlane, contents: Contents
-) -> None:
-    """Nothing could take its place; a clock that was wrong at the start makes it look so old."""
-    contents.configmap("a")
-    path = contents.path("configmaps")
-    flags = ["--idle-timeout=1s", "--retain=2s"]
-    with Place(Kind.RELAY, control_plane, flags=flags) as place:
-        place.caller().get(path, {"resourceVersion": contents.version()}).expect()
-        place.relay.kill()
-        place.link.refuse()
-        place.relay.start()
-        # Several rounds of housekeeping after it is due.
-        time.sleep(4)
-        assert place.caller().get(path).names == ["a"]
 
 
 def test_r5_a_start_without_upstream_and_without_data_says_that_nothing_is_known(

@@ -73,7 +73,9 @@ def relay_before(upstream: Upstream) -> Iterator[RelayProcess]:
             relay.stop()
 
 
-@pytest.mark.parametrize("kind", WATCHES)
+@pytest.mark.parametrize(
+    "kind", [it if it == "ends" else pytest.param(it, marks=pytest.mark.long) for it in WATCHES]
+)
 def test_r4_a_version_that_no_watch_gets_past_is_listed_anew(kind: str) -> None:
     upstream = Upstream(WATCHES[kind])
     with relay_before(upstream) as relay:

@@ -20,7 +20,6 @@ from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.reservation import LOOPBACK
 from tools.harness.nodes.breakages import KEY
 from tools.harness.nodes.cni import sticky_ipam
-from tools.harness.pods.faketime import faketime_library
 from tools.harness.pods.process import installed
 from tools.harness.pods.wire.caller import Reply
 from tools.harness.relay_objects import Contents
@@ -260,42 +259,6 @@ def test_a_kubelet_that_goes_past_the_relay_is_found(
     assert line.startswith(f"fails: kubelet: {node.kubeconfig} leads to https://")
 
 
-@pytest.mark.parametrize(("offset", "side"), [("+10m", "ahead of"), ("-10m", "behind")])
-def test_a_machine_whose_clock_is_off_is_found(node: Node, offset: str, side: str) -> None:
-    node.environ = {
-        "LD_PRELOAD": faketime_library(),
-        "FAKETIME": offset,
-        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-    }
-    relay = node.place.relay
-    relay.kill()
-    # The relay has the same clock: whose time is compared is the API server's.
-    relay.prefix = ["env", *(f"{name}={value}" for name, value in node.environ.items())]
-    relay.start()
-    relay.wait_link(up=True)
-    # libfaketime breaks some waits for children (EINVAL), which would be another line.
-    [line] = [line for line in node.doctor() if line.startswith("fails: the clock: ")]
-    seconds = int(line.split("it is ")[1].split(" s ")[0])
-    assert 590 <= seconds <= 610
-    assert f" s {side} the API server's" in line
-
-
-def test_without_its_relay_a_node_would_not_start(node: Node, pod: dict[str, Any]) -> None:
-    node.place.relay.kill()
-    fails = [line for line in node.doctor() if line.startswith("fails: ")]
-    assert fails[0].startswith("fails: the relay: no answer from the relay at http://127.0.0.1")
-    assert fails[1].startswith("fails: the pods of this node: ")
-    assert len(fails) == 2
-
-
-def test_what_is_no_kubeconfig_of_a_node_is_bad_input(node: Node) -> None:
-    node.kubeconfig.write_text("{}")
-    done = node.command("doctor")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert str(node.kubeconfig) in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-
-
 def test_the_status_says_what_serves_and_what_is_kept(
     node: Node, contents: Contents, pod: dict[str, Any]
 ) -> None:
@@ -308,27 +271,6 @@ def test_the_status_says_what_serves_and_what_is_kept(
     assert rows["LINK"].startswith("up, to ")
     assert rows["KEPT"] == "2 Secrets, 1 tokens"
     assert rows["KUBELET"].endswith(f"leads to {node.place.relay.url}, the relay")
-
-
-@pytest.mark.parametrize("has_systemd", [True, False])
-def test_the_status_of_a_relay_that_does_not_start_says_why(
-    node: Node, tmp_path: Path, has_systemd: bool
-) -> None:
-    node.place.relay.kill()
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    if has_systemd:
-        systemctl = programs / "systemctl"
-        systemctl.write_text("#!/bin/sh\necho unit $4\necho flag --x is unknown\nexit 3\n")
-        systemctl.chmod(0o755)
-    done = node.command("status", path=str(programs))
-    assert done.returncode == 1
-    assert "no answer from the relay" in done.stdout
-    last = done.stdout.splitlines()[-2:]
-    if has_systemd:
-        assert last == ["unit relay-sidecar.service", "flag --x is unknown"]
-    else:
-        assert last[-1] == "systemctl is missing: see the log of what starts the relay"
 
 
 def test_the_status_document_names_what_tokens_are_for_and_no_token(

@@ -149,19 +149,6 @@ def test_without_its_key_secrets_are_unknown_and_all_else_works(
     assert value(kubelet.get(path, named("db"))) == SECRET
 
 
-def test_a_new_key_seals_what_upstream_tells_again(
-    node: NodePlace, kubelet: Caller, contents: Contents, key: Path
-) -> None:
-    path = put(contents, "db")
-    assert value(kubelet.get(path, named("db"))) == SECRET
-    write_key(key)
-    restart(node)
-    assert value(kubelet.get(path, named("db"))) == SECRET
-    node.cut()
-    restart(node)
-    assert value(kubelet.get(path, named("db"))) == SECRET
-
-
 def test_rows_that_somebody_wrote_into_the_journal_open_no_secret(
     node: NodePlace, kubelet: Caller, contents: Contents
 ) -> None:
@@ -381,39 +368,3 @@ def test_what_was_taken_away_is_not_replayed_once_upstream_has_said_so(
     assert tokens.ask().status == 503
     restart(node)
     assert tokens.ask().status == 503
-
-
-def test_what_was_taken_away_while_cut_ends_with_the_heal(
-    node: NodePlace, tokens: Tokens, removal: Callable[[Tokens], HTTPStatus]
-) -> None:
-    assert tokens.ask().status == 201
-    node.cut()
-    status = removal(tokens)
-    assert tokens.ask().status == 201  # nobody could know
-    node.link.heal()
-    node.relay.wait_link(up=True)
-    wait_for(lambda: tokens.ask().status == status, timeout=10, what="upstream's refusal")
-    node.cut()
-    assert tokens.ask().status == 503
-
-
-def test_a_flap_replays_only_where_upstream_says_nothing(
-    node: NodePlace, tokens: Tokens, removal: Callable[[Tokens], HTTPStatus]
-) -> None:
-    """The link is gone for two seconds, less than it takes to be called down for sure."""
-    given = tokens.ask()
-    status = removal(tokens)
-    node.link.refuse()
-    first = tokens.ask()
-    assert first.status in (201, 503)
-    assert first.status == 503 or first.body == given.body
-    node.link.heal()
-    node.relay.wait_link(up=True)
-    wait_for(lambda: tokens.ask().status == status, timeout=10, what="upstream's refusal")
-
-
-def test_a_token_that_nobody_asked_for_before_is_unknown(node: NodePlace, tokens: Tokens) -> None:
-    node.cut()
-    reply = tokens.ask()
-    assert reply.status == 503
-    assert "no earlier answer" in reply.json()["message"]

@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import socket
-import ssl
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -14,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from relay_sidecar.config.config import parser
 from tools.harness.controlplane.access.certificates import Authority
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
@@ -41,32 +38,6 @@ def run(
     )
 
 
-def refused(*arguments: str) -> str:
-    """The one line with which bad input ends."""
-    done = run("--data-dir=memory", *arguments)
-    assert done.returncode == 2, done.stderr
-    assert done.stdout == ""
-    assert done.stderr.startswith("relay-sidecar: ")
-    assert done.stderr.count("\n") == 1, done.stderr
-    return done.stderr
-
-
-def test_without_the_extra_sealing_its_flag_is_refused_in_one_line(tmp_path: Path) -> None:
-    """As in the image."""
-    empty, key, data = tmp_path / "packages" / "Crypto", tmp_path / "key", tmp_path / "data"
-    empty.mkdir(parents=True)
-    (empty / "__init__.py").touch()
-    key.write_bytes(os.urandom(32))
-    key.chmod(0o600)
-    done = run(
-        *("--server=http://127.0.0.1:1", f"--data-dir={data}", f"--keep-secrets={key}"),
-        environ={"PYTHONPATH": str(empty.parent)},
-    )
-    assert done.returncode == 2, done.stderr
-    assert done.stderr.count("\n") == 1, done.stderr
-    assert "--keep-secrets needs the Python package pycryptodome, which the image" in done.stderr
-
-
 @pytest.fixture
 def relay(control_plane: ControlPlane) -> Iterator[RelayProcess]:
     with RelayProcess([f"--kubeconfig={control_plane.admin_kubeconfig()}"]) as it:
@@ -75,37 +46,6 @@ def relay(control_plane: ControlPlane) -> Iterator[RelayProcess]:
 
 
 # ── bad input ──
-
-
-def test_help_names_every_flag_and_sub_command() -> None:
-    done = run("--help")
-    assert done.returncode == 0
-    for name in vars(parser().parse_args([])):
-        assert f"--{name.replace('_', '-')}" in done.stdout
-    for word in ("relay-sidecar kubeconfig", "relay-sidecar status", "RELAY_<FLAG>"):
-        assert word in " ".join(done.stdout.split())
-
-
-def test_outside_of_a_pod_an_upstream_is_asked_for() -> None:
-    assert "--kubeconfig" in refused()
-
-
-def test_a_missing_token_names_the_folder(tmp_path: Path) -> None:
-    line = refused("--server=https://127.0.0.1:1", f"--service-account-dir={tmp_path}")
-    assert str(tmp_path / "token") in line
-
-
-def test_a_port_that_is_taken_is_named() -> None:
-    with socket.create_server((LOOPBACK, 0)) as taken:
-        port = taken.getsockname()[1]
-        line = refused("--server=http://127.0.0.1:1", f"--listen={LOOPBACK}:{port}")
-    assert f"{LOOPBACK}:{port}" in line
-    assert "choose another address" in line
-
-
-def test_a_local_token_that_is_not_there_is_named(tmp_path: Path) -> None:
-    flags = ["--server=http://127.0.0.1:1", f"--local-token-file={tmp_path / 'token'}"]
-    assert str(tmp_path / "token") in refused(*flags)
 
 
 @pytest.mark.slow
@@ -218,29 +158,6 @@ def test_kubectl_comes_here_with_the_kubeconfig_and_its_token_over_tls(
         assert "Unauthorized" in get().stderr
 
 
-def test_a_renewed_certificate_is_shown_without_a_restart(
-    control_plane: ControlPlane, tmp_path: Path
-) -> None:
-    authority = Authority(tmp_path, "ca")
-    files = authority.issue_server("relay", hosts=[LOOPBACK])
-    flags = [f"--tls-cert-file={files.certificate}", f"--tls-private-key-file={files.key}"]
-
-    def seen(relay: RelayProcess) -> bytes:
-        context = ssl.create_default_context(cafile=str(authority.bundle))
-        with (
-            socket.create_connection((LOOPBACK, relay.port), timeout=5) as sock,
-            context.wrap_socket(sock, server_hostname=LOOPBACK) as secure,
-        ):
-            return secure.getpeercert(binary_form=True) or b""
-
-    with RelayProcess([f"--kubeconfig={control_plane.admin_kubeconfig()}", *flags]) as relay:
-        before = seen(relay)
-        new = authority.issue_server("new", hosts=[LOOPBACK])
-        new.key.rename(files.key)
-        new.certificate.rename(files.certificate)
-        assert before != seen(relay)
-
-
 # ── access ──
 
 
@@ -320,17 +237,6 @@ def test_r7_what_is_passed_on_is_done_as_the_caller(shared: Shared) -> None:
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
         path = f"/api/v1/namespaces/{shared.namespace}/configmaps"
         assert caller.post(path, body).status == HTTPStatus.FORBIDDEN
-
-
-@pytest.mark.parametrize("path", ["/version", "/api", "/apis", "/api/v1", "/openapi/v3"])
-def test_r7_discovery_needs_a_token_too(shared: Shared, path: str) -> None:
-    assert shared.caller("stranger").get(path).status == HTTPStatus.OK
-    assert Caller(shared.relay.url).get(path).status == HTTPStatus.UNAUTHORIZED
-    shared.link.refuse()
-    shared.relay.wait_link(up=False)
-    assert Caller(shared.relay.url).get(path).status == HTTPStatus.UNAUTHORIZED
-    unseen = Caller(shared.relay.url, headers={"Authorization": "Bearer of-nobody"}).get(path)
-    assert unseen.status == HTTPStatus.SERVICE_UNAVAILABLE
 
 
 def test_r7_an_open_watch_ends_when_its_right_ends(shared: Shared) -> None:

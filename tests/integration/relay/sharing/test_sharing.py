@@ -43,65 +43,6 @@ def test_r2_twenty_equal_clients_share_one_upstream_watch(
     assert sorted(verbs(asked)) == ["list", "watch"], asked
 
 
-def test_r2_twenty_clients_that_begin_at_once_share_one_upstream_watch(
-    one_relay: Place, contents: Contents
-) -> None:
-    contents.configmaps(3)
-    path = contents.path("configmaps")
-    watchings = []
-    try:
-        for number in range(20):
-            query = {**LONG, **(WATCH_LIST if number % 2 else ANY)}
-            watchings.append(one_relay.caller().watch(path, query))
-        for each in watchings:
-            each.wait_for(lambda it: len(it.events()) == 3, what="initial events")
-        contents.configmap("b")
-        for each in watchings:
-            each.wait_for(lambda it: ("ADDED", "b") in it.told(), what="b")
-    finally:
-        for each in watchings:
-            each.__exit__(None, None, None)
-    assert sorted(verbs(requests(one_relay.plane, contents.namespace))) == ["list", "watch"]
-
-
-@pytest.mark.parametrize(
-    "selector",
-    [
-        ",".join(f"a!=x{it}" for it in range(200)),
-        f"a notin ({','.join(f'x{it}' for it in range(3000))})",
-    ],
-    ids=["requirements", "characters"],
-)
-def test_r2_a_watch_by_a_very_long_selector_is_its_clients_own(
-    one_relay: Place, contents: Contents, selector: str
-) -> None:
-    query = {**LONG, "labelSelector": selector}
-    with one_relay.caller().watch(contents.path("configmaps"), query) as watching:
-        contents.configmap("a")
-        watching.wait_for(lambda it: ("ADDED", "a") in it.told(), what="a")
-        streams = one_relay.relay.status()["streams"]
-        assert [it for it in streams if it["namespace"] == contents.namespace] == []
-    assert verbs(requests(one_relay.plane, contents.namespace)) == ["watch"]
-
-
-def test_r2_where_probes_are_rare_upstream_is_watched_for_up_to_an_hour(
-    control_plane: ControlPlane, contents: Contents
-) -> None:
-    contents.configmap("a")
-
-    def seconds() -> list[int]:
-        asked = of_relays(control_plane, contents.namespace)
-        return [int(parameter(it, "timeoutSeconds")) for it in asked if it.verb == "watch"]
-
-    with (
-        Place(Kind.RELAY, control_plane, flags=["--probe-interval=15s"]) as place,
-        place.caller().watch(contents.path("configmaps"), {**LONG, **ANY}),
-    ):
-        wait_for(lambda: bool(seconds()), timeout=SOON, what="the upstream watch")
-    [longest] = seconds()
-    assert 2880 <= longest <= 3600
-
-
 def test_r2_what_an_open_stream_covers_needs_no_other(one_relay: Place, contents: Contents) -> None:
     for number in range(4):
         contents.configmap(f"a{number}", labels={"x": str(number % 2), "y": "1"})
@@ -151,37 +92,6 @@ def test_r3_selectors_travel_upstream(relayed: Place, contents: Contents) -> Non
     for each in asked:
         assert parameter(each, "fieldSelector") == "spec.nodeName=n1"
         assert parameter(each, "labelSelector") in ("x in (1)", "x=1")
-
-
-def test_r3_of_one_object_only_that_one_is_asked_for(one_relay: Place, contents: Contents) -> None:
-    """As kubelet watches each ConfigMap and Secret of its pods."""
-    for name in ("a", "b", "c"):
-        contents.configmap(name)
-    watchings = []
-    path = contents.path("configmaps")
-    try:
-        for name in ("a", "b"):
-            selector = {"fieldSelector": f"metadata.name={name}"}
-            watchings.append(one_relay.caller().watch(path, {**LONG, **WATCH_LIST, **selector}))
-        for each in watchings:
-            each.wait_initial_end()
-    finally:
-        for each in watchings:
-            each.__exit__(None, None, None)
-    selectors = {
-        parameter(each, "fieldSelector") for each in of_relays(one_relay.plane, contents.namespace)
-    }
-    assert selectors == {"metadata.name=a", "metadata.name=b"}
-
-
-def test_r2_streams_are_told_in_the_status(one_relay: Place, contents: Contents) -> None:
-    contents.configmap("a")
-    path = contents.path("configmaps")
-    with one_relay.caller().watch(path, {**LONG, **WATCH_LIST}) as watching:
-        watching.wait_initial_end()
-        assert contents.namespace in str(one_relay.relay.status())
-        assert "configmaps" in one_relay.relay.command("status")
-        assert "relay_" in one_relay.relay.metrics()
 
 
 def test_r2_a_stream_that_nobody_reads_is_closed_and_opened_again(
@@ -310,33 +220,6 @@ def test_r4_preloaded_streams_are_known_though_nobody_asked(
         mine: Parameters = {"fieldSelector": "spec.nodeName=n1"}
         assert caller.get(contents.path("pods"), mine).names == ["mine"]
         assert caller.get(contents.path("pods")).status == 503
-
-
-def test_r4_preloaded_streams_stay_open_though_nobody_reads_them(
-    control_plane: ControlPlane, contents: Contents
-) -> None:
-    space = contents.namespace
-    flags = ["--idle-timeout=2s", f"--preload=configmaps?namespace={space}"]
-    with Place(Kind.RELAY, control_plane, flags=flags) as place:
-        place.caller().get(contents.path("serviceaccounts"), ANY).expect()
-
-        def states() -> dict[str, str]:
-            return {it["resource"]: it["state"] for it in place.relay.status()["streams"]}
-
-        wait_for(
-            lambda: states() == {"configmaps.v1.": "live", "serviceaccounts.v1.": "idle"},
-            timeout=SOON,
-            what="the end of the stream that nobody reads, and only of that",
-        )
-        contents.configmap("late")
-
-        def objects() -> int:
-            streams = {it["resource"]: it["objects"] for it in place.relay.status()["streams"]}
-            return int(streams["configmaps.v1."])
-
-        wait_for(lambda: objects() == 1, timeout=SOON, what="what came since then")
-        place.cut()
-        assert place.caller().get(contents.path("configmaps")).names == ["late"]
 
 
 def test_r8_one_watcher_too_many_is_asked_to_come_later(
