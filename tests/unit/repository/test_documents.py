@@ -52,16 +52,18 @@ def test_every_test_that_is_named_exists(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("letter", "last", "name"),
-    [("P", 10, "docs/explanation/election.md"), ("R", 9, "docs/explanation/relay.md")],
+    [
+        ("P", 10, "docs/explanation/election.md"),
+        ("R", 9, "docs/explanation/relay.md"),
+    ],
 )
-def test_every_promise_names_tests_of_its_number(letter: str, last: int, name: str) -> None:
-    rows = re.findall(rf"^\| {letter}(\d+) \| (.+) \| (.+) \|$", document(name), re.M)
-    assert [number for number, _, _ in rows] == [str(number) for number in range(1, last + 1)]
-    for number, _, tests in rows:
-        named = re.findall(r"`(\w+)`", tests)
-        assert named
-        for test in named:
-            assert test.startswith(f"test_{letter.lower()}{number}_"), test
+def test_every_promise_has_tests_of_its_number(letter: str, last: int, name: str) -> None:
+    numbers = re.findall(rf"^\| {letter}(\d+) \| .+ \|$", document(name), re.M)
+    assert numbers == [str(number) for number in range(1, last + 1)]
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")]
+    for number in numbers:
+        start = f"def test_{letter.lower()}{number}_"
+        assert any(start in text for text in sources), f"{letter}{number}"
 
 
 def test_every_path_of_the_api_is_in_the_table_and_no_other() -> None:

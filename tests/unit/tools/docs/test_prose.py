@@ -1,0 +1,67 @@
+"""Manuals keep the rules of prose, and each rule finds what it is for."""
+
+import pytest
+
+from tests.unit.repository.checkout import ROOT
+from tools.docs.prose import pages, problems, rules, sentences
+
+RULES = rules()
+PAGES = pages(ROOT)
+HEAD = "# A page\n\nFor people who test.\n\n"
+
+
+@pytest.mark.parametrize("name", sorted(PAGES.keys() - RULES.unfinished))
+def test_a_page_keeps_the_rules(name: str) -> None:
+    assert list(problems(name, PAGES[name], RULES)) == []
+
+
+def test_no_page_is_excused_that_is_gone_or_keeps_the_rules() -> None:
+    excused = {it: list(problems(it, PAGES[it], RULES)) for it in RULES.unfinished}
+    assert [name for name, found in excused.items() if not found] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (f"{'word ' * 41}.", "docs/x.md:5: 41 words in a sentence"),
+        ("It is made, was sent and has been read.", "3 passives (is made, was sent, been read)"),
+        ("Whoever reads it may do so.", "'Whoever'"),
+        ("| a | nobody leads |", "'nobody'"),
+        (" ".join(f"{'word ' * 19}." for _ in range(14)), "18.0 words a sentence, more than 16"),
+        ("The test `test_x` proves it.", "names the test test_x"),
+        ("word " * 2600, "words, more than 2500"),
+    ],
+)
+def test_what_breaks_a_rule_is_found_with_its_line(text: str, what: str) -> None:
+    found = list(problems("docs/x.md", HEAD + text + "\n", RULES))
+    assert any(what in it for it in found), found
+
+
+@pytest.mark.parametrize("head", ["# A page\n\nIt begins.\n", "# A page\n\n\nFor people.\n"])
+def test_a_page_without_a_reader_is_found(head: str) -> None:
+    (found,) = problems("docs/x.md", head, RULES)
+    assert "does not name its reader" in found
+    assert list(problems("README.md", head, RULES)) == []
+
+
+def test_code_addresses_and_headings_are_not_prose() -> None:
+    text = (
+        "# Nobody\n\nA [link to it](nobody.md) and `told nobody` end here. It goes on,\n"
+        "and ends. kubelet is lower case.\n\n```sh\nwhoever\n```\n\n- one\n- two\n\n| x | `y` |\n"
+    )
+    assert [(it.line, it.text) for it in sentences(text)] == [
+        (3, "A link to it and Code end here."),
+        (3, "It goes on, and ends."),
+        (3, "kubelet is lower case."),
+        (10, "one"),
+        (11, "two"),
+        (13, "x"),
+        (13, "Code"),
+    ]
+
+
+def test_of_the_changelog_the_newest_release_is_read() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    newest = PAGES["CHANGELOG.md"]
+    assert newest in text
+    assert text.count("\n## ") > newest.count("\n## ") == 0
