@@ -16,6 +16,7 @@ once, the trouble is here: what was shown stays for `TROUBLE_HOLD` seconds, or u
 again. Times are seconds of one clock, and come in.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -24,7 +25,7 @@ from typing import Final
 from pool_sidecar.core.hearing import Hearing, identity_of
 from pool_sidecar.core.lan_state import LanState
 from pool_sidecar.core.members import Peer
-from pool_sidecar.core.pool_member import Verdict
+from pool_sidecar.core.pool_member import Link, Verdict
 
 # Seconds between two rounds, and for which one may take (pool.md 2).
 ROUND: Final = 2.0
@@ -41,6 +42,11 @@ TROUBLE_HOLD: Final = 30.0
 MIN_TROUBLE: Final = 2
 # Seconds; an address that answered a day ago may be another machine's today.
 HEARD_VALID: Final = 24 * 3600.0
+# Seconds: kubelet renews its Lease every ten, so the API may have lost a node that had no link, or
+# was not heard, for as long; and has made it Ready again within a minute after that. A member that
+# has not heard the node since then bears no witness of it, also after a restart of its own.
+MAY_BE_LOST: Final = 10.0
+SETTLED_AFTER: Final = 60.0
 
 
 class Sign(Enum):
@@ -81,6 +87,9 @@ class _PeerRecord:
         self.alive_at: float | None = None
         # By a process before this one.
         self.is_restored = False
+        # When it was last heard well, with a link; until when the API may make it Ready again.
+        self.well_at = -math.inf
+        self._settles_until = -math.inf
         self.seen: Standing | None = None
         self._misses = 0
         # Whether no host is at its address, by the last round without a sign.
@@ -94,6 +103,13 @@ class _PeerRecord:
         self._become(verdict, now, is_word=is_word)
         if verdict is not Verdict.SILENT:
             self.held, self.held_until = None, 0.0
+
+    def is_settling(self, now: float) -> bool:
+        """It was heard well, with a link: whether the API may make it Ready after this."""
+        if now - self.well_at >= MAY_BE_LOST:
+            self._settles_until = now + SETTLED_AFTER
+        self.well_at = now
+        return now < self._settles_until
 
     def missed(self, now: float, *, is_proven: bool) -> bool:
         """Whether it turned silent by this round."""
@@ -174,7 +190,7 @@ class Peers:
             if record is None or record.peer.identity != peer.identity:
                 record = self._met(peer)
             if record.peer.is_lost and not peer.is_lost:
-                self.news += 1
+                record.well_at = -math.inf
             record.peer = peer
             self._records[name] = record
 
@@ -195,9 +211,8 @@ class Peers:
             return
         record.heard = HeardState(state, now)
         if state.is_kubelet_ok:
-            is_known = record.seen is not None and record.seen.verdict is Verdict.ALIVE
-            self.news += not is_known
             record.alive_at, record.is_restored = now, False
+            self.news += state.link is not Link.NONE and record.is_settling(now)
         verdict = Verdict.ALIVE if state.is_kubelet_ok else Verdict.DEGRADED
         record.judge(verdict, now, is_word=True)
         self._judge_relief(now)

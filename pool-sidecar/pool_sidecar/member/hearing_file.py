@@ -3,8 +3,8 @@
 After a power cut of a whole site, or while the DaemonSet is rolled out, members that have just
 started know a node that does not come back, and can bear witness that it is gone.
 Guarantees: the file is whole or not there, and one that cannot be read or written costs what it
-had, with one line in the log; a disk that hangs stops nothing else. It is written when a peer is
-heard again, and every five minutes: not with each round, which would wear out flash.
+had, with one line in the log; a disk that hangs stops nothing else. It is written with each round
+of the minute after a peer was away, and every five minutes: not always, which would wear out flash.
 """
 
 import asyncio
@@ -22,9 +22,8 @@ from pool_sidecar.lan.certificate import write_private
 
 FILE: Final = "heard.json"
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
-# Seconds between two looks, between two writes, and between two where nothing is new.
+# Seconds between two looks, and between two writes where nothing is new.
 LOOK: Final = 2.0
-PAUSE: Final = 10.0
 REFRESH: Final = 300.0
 # Seconds that a process which ends waits for its disk.
 LAST: Final = 1.0
@@ -53,7 +52,7 @@ async def keep_hearing(folder: Path, peers: Peers) -> Never:
         while True:
             await asyncio.sleep(LOOK)
             now = boottime()
-            is_due = now - written_at >= (REFRESH if peers.news == told else PAUSE)
+            is_due = peers.news != told or now - written_at >= REFRESH
             if is_due and peers.hearing(now):
                 written_at, told = now, peers.news
                 await _write(folder, peers)

@@ -90,17 +90,41 @@ def test_a_second_start_before_the_directory_is_known_loses_nothing() -> None:
     assert twice.testimony(silent(twice, 1300.0))["n1"].verdict is Verdict.SILENT
 
 
-def test_there_is_news_when_a_peer_is_heard_again_and_when_the_api_hears_it_again() -> None:
+HAS_LINK, HAS_NONE = (LanState("n1", "1", link, True) for link in (Link.OWN, Link.NONE))
+
+
+def news(peers: Peers, state: LanState, begin: int, end: int) -> list[int]:
+    """The rounds whose answer is news."""
+    told = []
+    for now in range(begin, end, 2):
+        before = peers.news
+        peers.answered("n1", state, now)
+        told += [now] if peers.news > before else []
+    return told
+
+
+def rounds(begin: int, end: int) -> list[int]:
+    return list(range(begin, end, 2))
+
+
+def test_while_the_api_may_make_a_peer_ready_again_each_answer_is_news() -> None:
     peers = member_that_heard(1000.0)
-    before = peers.news
-    peers.answered("n1", LanState("n1", "1", Link.OWN, True), 1002.0)
-    assert peers.news == before
+    assert news(peers, HAS_LINK, 1002, 1100) == rounds(1002, 1060)
+    assert news(peers, HAS_NONE, 1100, 1106) == []
+    assert news(peers, HAS_LINK, 1106, 1120) == []
+    assert news(peers, HAS_NONE, 1120, 1130) == []
+    assert news(peers, HAS_LINK, 1130, 1200) == rounds(1130, 1190)
+    silent(peers, 1200.0)
+    assert news(peers, HAS_LINK, 1210, 1300) == rounds(1210, 1270)
+
+
+def test_each_answer_is_news_after_the_api_heard_a_peer_again() -> None:
+    peers = member_that_heard(1000.0)
+    news(peers, HAS_LINK, 1002, 1080)
     peers.follow({"n1": replace(PEER, is_lost=True)})
+    assert news(peers, HAS_LINK, 1080, 1090) == []
     peers.follow({"n1": PEER})
-    assert peers.news == before + 1
-    silent(peers, 1004.0)
-    peers.answered("n1", LanState("n1", "1", Link.OWN, True), 1012.0)
-    assert peers.news == before + 2
+    assert news(peers, HAS_LINK, 1090, 1200) == rounds(1090, 1150)
 
 
 @pytest.mark.parametrize(

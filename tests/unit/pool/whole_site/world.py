@@ -27,6 +27,7 @@ from pool_sidecar.core.members import Directory, Peer
 from pool_sidecar.core.peers import ROUND, STANDSTILL, Sign
 from pool_sidecar.core.pool import Pool
 from pool_sidecar.core.pool_member import Link, Verdict
+from pool_sidecar.member.hearing_file import REFRESH
 from pool_sidecar.member.member import Member
 from tests.unit.pool.controller import world as cloud
 
@@ -35,8 +36,8 @@ NAMES = ("n1", "n2", "n3", "n4", "n5")
 STEP = ROUND
 # Seconds: a heartbeat, kube-controller-manager's grace, and the relay's notice of a cut.
 RENEW, GRACE, NOTICED = 10.0, 50.0, 3.0
-# Between two writes of who was heard; until the kernel has found no host at an address, at most.
-HEARING_SAVED, ARP = 60.0, 50.0
+# Until the kernel has found no host at an address, at most.
+ARP = 50.0
 # The contract's: how long a host, and a member, was missed; the oldest vote; from loss to dead.
 GONE, ILL, VOTE, IN_TIME = 40.0, 300.0, 30.0, 75.0
 # A round or two: until what is mended is seen.
@@ -343,7 +344,7 @@ class Site:
         if process is None:
             return
         peers, now = process.pool.peers, process.ran_at
-        if peers.news != process.saved_news or now - process.saved_at >= HEARING_SAVED:
+        if peers.news != process.saved_news or now - process.saved_at >= REFRESH:
             process.saved_at, process.saved_news = now, peers.news
             node.disk = peers.hearing(now)
 
