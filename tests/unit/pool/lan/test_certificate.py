@@ -1,5 +1,6 @@
 """The key and certificate of a member, in its data directory."""
 
+import os
 import stat
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import pytest
 
 from edge_sidecars.runtime.cli.values import BadInput
 from pool_sidecar.core.members import common_name, to_der
-from pool_sidecar.lan.certificate import FILE, own_certificate
+from pool_sidecar.lan.certificate import FILE, own_certificate, write_private
 from pool_sidecar.lan.tls import is_pair
 
 
@@ -18,6 +19,18 @@ def test_a_new_node_gets_a_pair_under_its_name_which_its_owner_alone_reads(tmp_p
     assert is_pair(made.certificate, made.key)
     assert common_name("n1").encode() in to_der(made.certificate)
     assert stat.S_IMODE((tmp_path / "new" / FILE).stat().st_mode) == 0o600
+
+
+def test_all_that_a_member_keeps_is_for_its_owner_alone(tmp_path: Path) -> None:
+    """Whatever the umask, and whatever was there."""
+    path, umask = tmp_path / "token", os.umask(0)
+    try:
+        write_private(path, "one")
+        path.chmod(0o644)
+        write_private(path, "two")
+    finally:
+        os.umask(umask)
+    assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("two", 0o600)
 
 
 def test_what_is_kept_is_used_again_and_what_cannot_be_is_replaced(tmp_path: Path) -> None:
