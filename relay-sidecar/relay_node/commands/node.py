@@ -245,6 +245,8 @@ def _uninstall(given: argparse.Namespace) -> None:
 
 def _prepare(given: argparse.Namespace) -> None:
     from relay_node.installer.authority import ensure_serving
+    from relay_node.installer.plan import KUBELET_UNIT
+    from relay_node.installer.plugin_sockets import remove_dead_sockets
 
     addresses = [] if given.pod_listen is None else [given.pod_listen.host]
     lack = ensure_serving(given.data_dir, addresses, now=datetime.datetime.now(datetime.UTC))
@@ -254,6 +256,17 @@ def _prepare(given: argparse.Namespace) -> None:
         _add_address(host)
     for path in snapshot.restore(ROOT, given.data_dir):
         print(f"restored {path}")
+    for path in [] if _may_run(KUBELET_UNIT) else remove_dead_sockets(ROOT):
+        print(f"removed {path}, at which nothing listens")
+
+
+def _may_run(unit: str) -> bool:
+    from relay_node.installer.services import InstallationFailed, Services
+
+    try:
+        return Services(timeout=5).is_active(unit)
+    except (InstallationFailed, BadInput):
+        return True
 
 
 def _add_address(host: str) -> None:
