@@ -178,6 +178,7 @@ def test_r7_while_cut_off_only_what_was_decided_before_stands(
         assert at(place).get(accounts.pods).status == HTTPStatus.UNAUTHORIZED
 
 
+@pytest.mark.long
 def test_r7_while_cut_off_a_token_is_good_beyond_its_own_end(accounts: Accounts) -> None:
     """By whose clock? This machine's may be wrong; the issuer's says so when it is back."""
     callers = accounts.callers(ttl=0.2)

@@ -21,6 +21,7 @@ def test_the_journal_survives(scenario: str, tmp_path: Path) -> None:
     run("journal.disks", scenario, str(tmp_path / "data"))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_power_cut_leaves_the_journal_whole_as_of_one_cursor(tmp_path: Path) -> None:
     """Objects and cursor go back together, to a state that was."""

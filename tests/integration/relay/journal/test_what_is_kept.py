@@ -163,6 +163,7 @@ def test_l2_lists_by_ever_new_selectors_follow_nothing_and_are_known_while_cut(
         assert len(place.relay.log_text().splitlines()) < 20
 
 
+@pytest.mark.long
 def test_l3_a_start_needs_no_more_memory_than_the_budget(
     control_plane: ControlPlane, tmp_path: Path
 ) -> None:

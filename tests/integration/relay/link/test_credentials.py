@@ -144,6 +144,7 @@ def test_r7_rights_that_are_taken_from_the_relay_end_what_it_answers(account: Ac
     wait_for(lambda: place.caller().get(path).status == 200, timeout=CHANGED, what="200")
 
 
+@pytest.mark.long
 def test_r4_a_new_authority_of_the_api_server_is_trusted_when_it_is_mounted() -> None:
     """On a control plane of its own: nobody else would trust the shared one any more."""
     with ControlPlane() as plane:

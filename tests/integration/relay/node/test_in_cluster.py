@@ -106,6 +106,7 @@ def test_the_python_client_reads_through_the_relay_also_while_cut(
     assert pod.names(contents.namespace) == ["a"]
 
 
+@pytest.mark.long
 def test_a_token_that_kubelet_renewed_is_the_one_in_use(
     node: NodePlace, pod: InCluster, contents: Contents
 ) -> None:

@@ -221,7 +221,9 @@ def fake(name: str, content: str) -> Change:
 
 
 def break_(change: Change, said: str, *words: str, status: int = 1):  # type: ignore[no-untyped-def]
-    return pytest.param(change, words, status, said, id=said)
+    # Those that wait are many seconds each.
+    marks = (pytest.mark.long,) if any("--patience" in word for word in words) else ()
+    return pytest.param(change, words, status, said, id=said, marks=marks)
 
 
 BROKEN = [
@@ -289,6 +291,7 @@ def test_what_is_installed_serves_and_is_taken_back_whole(node: InstallableNode)
     assert node.node("uninstall").returncode == 2
 
 
+@pytest.mark.long
 def test_a_second_installation_keeps_what_it_is_not_given_anew(node: InstallableNode) -> None:
     assert node.install("--now", flags=("--retain=8d",)).returncode == 0
     first = node.read(UNIT)
@@ -393,7 +396,10 @@ def kill_at(node: InstallableNode, number: int) -> bool:
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("again", ["install", "uninstall"])
-@pytest.mark.parametrize("number", [6, 9, pytest.param(0, marks=pytest.mark.manual)])
+@pytest.mark.parametrize(
+    "number",
+    [6, pytest.param(9, marks=pytest.mark.long), pytest.param(0, marks=pytest.mark.manual)],
+)
 def test_one_that_is_killed_is_taken_back_by_the_next(
     node: InstallableNode, number: int, again: str
 ) -> None:

@@ -215,6 +215,7 @@ def restart(scene: Scene) -> None:
     scene.place.relay.start()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(150)
 def test_a_journal_that_begins_anew_is_whole_by_itself(scene: Scene) -> None:
     relay = scene.place.relay

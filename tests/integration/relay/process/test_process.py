@@ -48,6 +48,7 @@ def relay(control_plane: ControlPlane) -> Iterator[RelayProcess]:
 # ── bad input ──
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_data_dir_that_another_relay_uses_is_named(relay: RelayProcess) -> None:
     flags = ["--server=http://127.0.0.1:1", "--listen=127.0.0.1:0", "--status-listen=127.0.0.1:0"]

@@ -34,6 +34,7 @@ def served(plane: ControlPlane) -> Iterator[tuple[ResourceName, str]]:
                 yield ResourceName(group, version, it["name"]), f"{path}/{it['name']}"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_r1_fields_of_built_in_resources_are_those_of_the_api_server(
     control_plane: ControlPlane,
