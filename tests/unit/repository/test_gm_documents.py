@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from edge_sidecars.runtime.web.listener_metrics import FIGURES
-from gm.config.config import parser
 from gm.hub.stream import Connected
 from gm.telemetry.status import (
     Backlog,
@@ -18,15 +17,10 @@ from gm.telemetry.status import (
     StateCount,
 )
 from gm.web.own_endpoints import GmEndpoints
-from tests.unit.repository.checkout import document, section
+from tests.unit.repository.checkout import section
 from tools.bench.gm.__main__ import FAMILIES
 
 MANUAL, EXPLANATION = "docs/reference/gm.md", "docs/explanation/gm.md"
-
-
-def _flags() -> set[str]:
-    options = parser()._option_string_actions
-    return {name for name in options if name.startswith("--")} - {"--help"}
 
 
 def _rows(title: str, name: str = MANUAL) -> list[list[str]]:
@@ -70,14 +64,6 @@ def _status() -> GmStatus:
         jobs=[StateCount("dataset", "-", 1)],
         collections=[CollectionStatus("dataset", 1, 1, True)],
     )
-
-
-def test_the_manual_names_no_flag_that_is_not_there() -> None:
-    named = set(re.findall(r"(?<![\w#-])--[a-z][a-z-]+", document(MANUAL)))
-    # Of the elector, of kubectl, of `gm status`, of the benchmark and the nemesis.
-    others = {"--drain-url", "--release-on-term", "--server-side", "--url", "--output"}
-    others |= {"--only", "--runs", "--minutes", "--seed"}
-    assert named - others <= _flags()
 
 
 def test_the_table_of_numbers_is_the_benchmark() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 
 from edge_sidecars.runtime.web.listener_metrics import FIGURES
-from lc.config.config import parser
 from lc.status import (
     LcStatus,
     LinkStatus,
@@ -17,15 +16,10 @@ from lc.status import (
     StoreStatus,
     TransferStatus,
 )
-from tests.unit.repository.checkout import ROOT, document, section
+from tests.unit.repository.checkout import ROOT, section
 
 MANUAL = "docs/reference/lc.md"
 PACKAGE = ROOT / "lc" / "lc"
-
-
-def _flags() -> set[str]:
-    options = parser()._option_string_actions
-    return {name for name in options if name.startswith("--")} - {"--help"}
 
 
 def _rows(title: str) -> list[list[str]]:
@@ -53,11 +47,6 @@ def _status() -> LcStatus:
         objects=(ObjectStatus("dataset", "shop", "d1", "uid", "1", ""),),
         transfers=(TransferStatus("http://a/b", 0, None),),
     )
-
-
-def test_the_manual_names_no_flag_that_is_not_there() -> None:
-    named = set(re.findall(r"(?<![\w#-])--[a-z][a-z-]+", document(MANUAL)))
-    assert named - {"--url", "--output"} <= _flags()
 
 
 def test_every_endpoint_is_told_and_no_other() -> None:

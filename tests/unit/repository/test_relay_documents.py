@@ -11,7 +11,7 @@ import yaml
 
 from edge_sidecars.runtime.web.listener_metrics import FIGURES
 from relay_sidecar.commands.kubeconfig import main as print_kubeconfig
-from relay_sidecar.config.config import load, parser
+from relay_sidecar.config.config import load
 from relay_sidecar.telemetry.status import (
     EndpointViewStatus,
     JournalStatus,
@@ -27,16 +27,11 @@ from relay_sidecar.telemetry.status import (
 )
 from relay_sidecar.web.api import NEVER_KEPT
 from relay_sidecar.web.own_endpoints import OwnEndpoints
-from tests.unit.repository.checkout import MANIFESTS, ROOT, block, document, section
+from tests.unit.repository.checkout import MANIFESTS, ROOT, block, section
 
 MANUAL = "docs/reference/relay.md"
 PACKAGE = ROOT / "relay-sidecar" / "relay_sidecar"
 SERVER = ("--server", "https://api.example")
-
-
-def _flags() -> set[str]:
-    options = parser()._option_string_actions
-    return {name for name in options if name.startswith("--")} - {"--help"}
 
 
 def _rows(title: str) -> list[list[str]]:
@@ -116,22 +111,6 @@ def _status() -> RelayStatus:
 
 
 # ── the command line ──
-
-
-def test_no_document_names_a_flag_that_is_not_there() -> None:
-    named = set(re.findall(r"(?<![\w#-])--[a-z][a-z-]+", document(MANUAL)))
-    commands = {
-        "--url",
-        "--output",
-        "--certificate-authority",
-        "--namespace",
-        "--only",
-        "--once",
-        "--serving",
-    }
-    # Of kubectl, docker and pip in the examples.
-    foreign = {"--no-cache-dir"}
-    assert named - commands - foreign <= _flags()
 
 
 # ── what is told ──

@@ -84,11 +84,6 @@ def test_ci_plays_both_stages_whatever_the_first_one_finds(
     assert all("--reruns=2" in call for call in calls[1:])
 
 
-def test_ci_goes_on_where_a_program_cannot_be_installed(checkout: Path) -> None:
-    result, calls = run(checkout, ".ci/run", test_deps="2")
-    assert (result, len(calls)) == (0, 3)
-
-
 @pytest.mark.parametrize("status", ["0", "2"])
 def test_ci_of_an_older_kubernetes_plays_its_tests_only(checkout: Path, status: str) -> None:
     result, calls = run(checkout, ".ci/run", KUBERNETES="v1.34.4", test_kubernetes=status)
@@ -136,16 +131,6 @@ def test_the_long_stage_has_an_older_kubernetes_but_not_for_a_choice_of_tests(
     for choice in (["tests/container"], ["-k", "vip"]):
         _, calls = run(checkout, "tools/scripts/test", "long", *choice)
         assert not [call for call in calls if "test-kubernetes" in call or "mutants" in call]
-
-
-def test_files_that_are_named_are_played_whatever_their_stage(checkout: Path) -> None:
-    _, calls = run(checkout, "tools/scripts/test", "short", "tests/container", "-k", "vip")
-    assert calls[-1].endswith("--no-loadscope-reorder tests/container -k vip")
-
-
-def test_a_stage_that_there_is_not_is_refused(checkout: Path) -> None:
-    status, _ = run(checkout, "tools/scripts/test", "middle")
-    assert status == 2
 
 
 def test_every_file_of_tests_is_in_the_stages_or_has_a_target_of_its_own() -> None:
