@@ -144,6 +144,7 @@ def assert_told_in_order(relay: RelayProcess, lender: str) -> None:
     assert "own link" in ways[1]
 
 
+@pytest.mark.long
 def test_n6_when_the_lender_dies_a_relay_goes_over_the_next_one(
     nodes: Nodes, namespace: str
 ) -> None:

@@ -171,6 +171,7 @@ def test_n5_when_the_hub_dies_its_followers_go_on_at_their_cursors_and_then_on_t
         )
 
 
+@pytest.mark.long
 def test_n5_when_the_hub_leaves_in_order_its_followers_go_on_without_the_api_server(
     site: Site,
 ) -> None:

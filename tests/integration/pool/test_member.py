@@ -95,6 +95,7 @@ def test_n7_all_well_a_member_writes_nothing_once_it_is_known(nodes: Nodes) -> N
         assert node.cloud_link == ("True", "")
 
 
+@pytest.mark.long
 def test_a_member_that_starts_while_it_is_cut_knows_its_neighbours(nodes: Nodes) -> None:
     one = nodes["m1"]
     one.link.refuse()

@@ -78,7 +78,10 @@ def test_each_right_is_used_and_nothing_is_refused(
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("fault", ["policy", "binding", "audit only"])
+@pytest.mark.parametrize(
+    "fault",
+    ["policy", *(pytest.param(it, marks=pytest.mark.long) for it in ("binding", "audit only"))],
+)
 def test_without_its_policies_it_does_nothing_and_says_so(
     pool_plane: ControlPlane, site: Site, tmp_path: Path, policy: str, fault: str
 ) -> None:
