@@ -4,7 +4,6 @@ That two pods never own it, and none that does not lead, is checked at the end o
 fixture, over all that the kernels told, a client saw and an observer was answered.
 """
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 
 import docker
@@ -16,7 +15,6 @@ from tools.harness.containers.vip import LEASE_DURATION, RIGHTS, TAG, VipPod, Vi
 from tools.harness.controlplane.clients.answer import boottime
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fixtures import lack
-from tools.harness.pods.observers.observer import wait_for
 from tools.images.base import NoBase
 from tools.images.keepalived import keepalived_image
 
@@ -99,23 +97,6 @@ def test_the_address_goes_from_leader_to_leader_and_nowhere_else(
         record_property(f"seconds{fault.__name__}", round(took, 2))
         heal(old)
         assert took < limit
-
-
-def test_nobody_owns_the_address_while_nobody_leads(pods: VipPods) -> None:
-    pods.settled()
-    for pod in pods.pods:
-        pod.elector.cut()
-    try:
-        wait_for(
-            lambda: not pods.node_observer.owners(), timeout=LEASE_DURATION + 2, what="no owner"
-        )
-        time.sleep(LEASE_DURATION)
-        assert pods.node_observer.owners() == []
-        assert pods.node_observer.answering() == []
-    finally:
-        for pod in pods.pods:
-            pod.elector.mend()
-    pods.settled()
 
 
 @pytest.mark.parametrize(

@@ -55,11 +55,6 @@ class GmProcess(Process):
         )
         return self
 
-    def wait_answering(self) -> Self:
-        """Returns when its own endpoints answer, whatever they say."""
-        self._wait_until(lambda: self.readyz() is not None, what="answer")
-        return self
-
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """A sub-command that is told this process's address."""
         environ = {"GM_LISTEN": f"{LOOPBACK}:{self.port}"}

@@ -16,7 +16,7 @@ from tools.harness.pods.command import run
 from tools.harness.pods.elector import ELECTOR_RULES
 from tools.harness.pods.fleet import LEASE, Fleet
 from tools.harness.pods.main import MainServer
-from tools.harness.pods.observers.observer import wait_for, wait_for_leader
+from tools.harness.pods.observers.observer import wait_for
 from tools.harness.pods.wire.http_client import answered
 
 
@@ -31,23 +31,6 @@ def refused(*arguments: str, environ: Mapping[str, str] | None = None) -> str:
 
 
 # ── bad input ──
-
-
-def test_help_names_every_flag_and_sub_command() -> None:
-    done = run("--help")
-    assert done.returncode == 0
-    for word in ("--lease", "--release-on-term", "--leader-label", "--election", "check", "status"):
-        assert word in done.stdout
-
-
-def test_a_kubeconfig_of_yaml_without_its_package_says_what_to_install(tmp_path: Path) -> None:
-    """As in an image for pods: the package is hidden by one that cannot be imported."""
-    (tmp_path / "yaml.py").write_text("raise ImportError('hidden')\n")
-    file = tmp_path / "config"
-    file.write_text("apiVersion: v1\nkind: Config\n")
-    environ = {"PYTHONPATH": str(tmp_path)}
-    line = refused(*("--lease", "x", "--kubeconfig", str(file)), environ=environ)
-    assert "pip install '.[kubeconfig]'" in line
 
 
 @pytest.mark.parametrize("flag", ["--listen", "--probe-listen", "--http"])
@@ -130,19 +113,6 @@ def test_the_tolerances_are_told_once_at_start(fleet: Fleet) -> None:
 
 
 # ── the first and the second SIGTERM ──
-
-
-def test_a_second_sigterm_ends_at_once_and_non_zero(fleet: Fleet) -> None:
-    fleet.create_empty_lease()
-    with MainServer(drain=503) as main:
-        flags = ("--drain-url", f"{main.url}/drain", "--drain-timeout", "60s")
-        pod = fleet.add(*flags)
-        wait_for_leader([pod], timeout=10)
-        pod.terminate()
-        wait_for(lambda: main.asked("/drain") > 0, timeout=10, what="the drain URL is asked")
-        assert pod.is_running
-        pod.terminate()
-        assert pod.wait() != 0
 
 
 # ── what a pod pays for ──

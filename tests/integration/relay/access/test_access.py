@@ -311,18 +311,6 @@ def test_a_request_of_a_web_page_is_refused(open_door: Hosted, headers: dict[str
     assert "Origin" in answer.json()["message"]
 
 
-@pytest.mark.parametrize("scheme", ["http", "https"])
-def test_the_python_clients_exec_names_the_relay_as_its_origin(
-    open_door: Hosted, scheme: str
-) -> None:
-    headers = {
-        "Host": "127.0.0.1:10550",
-        "Origin": f"{scheme}://127.0.0.1:10550",
-        "Upgrade": "websocket",
-    }
-    assert at(open_door).ask("/api/v1/pods", headers=headers).status == HTTPStatus.OK
-
-
 @pytest.mark.parametrize(
     ("authorization", "status"),
     [

@@ -1,11 +1,9 @@
 """The relay's sockets: how many may come, which certificate they see, how long a line may be."""
 
-import asyncio
 import gzip
 import http.client
 import socket
 import ssl
-import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager, closing
@@ -15,7 +13,6 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from edge_sidecars.runtime.cli.values import BadInput
 from edge_sidecars.runtime.web.connections import Handler
 from relay_sidecar.web.listener import MIN_CONNECTIONS, ServingCertificate, connection_limit
 from tests.integration.relay.hosted import Hosted, Opened
@@ -64,30 +61,6 @@ def test_one_connection_too_many_takes_the_place_of_the_one_idle_longest() -> No
         assert idle[2].recv(1000).startswith(b"HTTP/1.1 200")
 
 
-def test_nobody_who_waits_for_an_answer_loses_its_place() -> None:
-    arrived, release = threading.Semaphore(0), threading.Event()
-
-    async def slow(request: web.BaseRequest) -> web.StreamResponse:
-        arrived.release()
-        await asyncio.to_thread(release.wait)
-        return web.Response(text="at last")
-
-    with Hosted(answering(slow), limit=2) as place, ExitStack() as stack:
-        stack.callback(release.set)
-        waiting = [stack.enter_context(connected(place)) for _ in range(2)]
-        for sock in waiting:
-            sock.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-            assert arrived.acquire(timeout=5)
-        with connected(place) as one_too_many:
-            assert is_closed(one_too_many)
-        release.set()
-        for sock in waiting:
-            received = b""
-            while b"at last" not in received:
-                received += (chunk := sock.recv(1000))
-                assert chunk, received
-
-
 def test_descriptors_are_shared_between_clients_and_what_is_asked_for_them() -> None:
     assert connection_limit(1_000_000, wanted=1000, others=64) == 1000
     assert connection_limit(1024, wanted=10_000, others=64) * 2 + 64 < 1024
@@ -106,15 +79,6 @@ def test_a_body_is_passed_on_as_it_was_packed() -> None:
         headers = {"Content-Encoding": "gzip"}
         answer = Caller(place.url).ask("/", method="POST", headers=headers, body=packed)
     assert answer.body == packed
-
-
-def test_what_is_no_http_is_refused_without_a_traceback(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    with Hosted(answering(ok)) as place, connected(place) as sock:
-        sock.sendall(b"\x16\x03\x01 no http\r\n\r\n")
-        assert b" 400 " in sock.recv(1000)
-    assert "Traceback" not in caplog.text
 
 
 # ── TLS ──
@@ -175,17 +139,3 @@ def test_connections_that_never_shake_hands_leave_no_place_taken(
             except OSError:
                 time.sleep(0.2)
         pytest.fail("no place is left")
-
-
-@pytest.mark.parametrize("content", [None, "", "no PEM"])
-def test_a_certificate_that_cannot_be_used_is_named(
-    files: CertificateFiles, content: str | None
-) -> None:
-    if content is None:
-        files.key.unlink()
-    else:
-        files.key.write_text(content)
-    with pytest.raises(BadInput) as raised:
-        ServingCertificate(files.certificate, files.key)
-    assert str(files.key) in str(raised.value)
-    assert "PEM" in str(raised.value)

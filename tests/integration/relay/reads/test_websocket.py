@@ -6,7 +6,6 @@ import json
 import os
 import socket
 import struct
-import threading
 from collections.abc import Callable
 from http import HTTPStatus
 
@@ -464,67 +463,6 @@ def test_r9_a_watch_that_is_passed_on_over_a_websocket_ends_with_the_link(
             assert watching.seen[0].object["kind"] == "Table"
             place.cut(black_hole=True)
             watching.wait_ended()
-
-
-def test_r9_an_upgrade_that_no_read_or_write_needs_changes_nothing(
-    control_plane: ControlPlane, contents: Contents
-) -> None:
-    contents.configmap("kept", k="v")
-    path = contents.path("configmaps")
-    with Place(Kind.RELAY, control_plane) as place:
-        place.wait_up()
-        caller = place.caller()
-        patch = {**UPGRADE, "Content-Type": "application/merge-patch+json"}
-        with caller.connected() as connection:
-            # Over one connection: that it asks again for what it did not get is no harm.
-            for upgrade in (UPGRADE, {**UPGRADE, "Upgrade": "SPDY/3.1"}, {}):
-                for target in (path, f"{path}/kept"):
-                    connection.request("GET", target, headers=upgrade)
-                    answer = connection.getresponse()
-                    assert answer.status == HTTPStatus.OK
-                    assert b'"kept"' in answer.read()
-        changed = caller.ask(
-            f"{path}/kept", method="PATCH", headers=patch, body=b'{"data":{"k":"w"}}'
-        )
-        assert changed.status == HTTPStatus.OK
-        assert contents.get("configmaps", "kept")["data"] == {"k": "w"}
-        for other in ("SPDY/3.1", "h2c, websocket"):
-            asked: Parameters = {**LISTED, "timeoutSeconds": 60}
-            with caller.watch(path, asked, headers={**UPGRADE, "Upgrade": other}) as watching:
-                watching.wait_initial_end()
-                assert watching.status == HTTPStatus.OK
-        place.cut()
-        for target in (path, f"{path}/kept"):
-            reply = caller.ask(target, headers=UPGRADE)
-            assert (reply.status, "Age" in reply.headers) == (HTTPStatus.OK, True)
-
-
-def test_r8_many_that_come_and_go_leave_nothing_behind(
-    places: Callable[[Kind], Place], contents: Contents
-) -> None:
-    place, path = places(Kind.RELAY), contents.path("configmaps")
-    caller = place.caller()
-
-    def come_and_go(ways: tuple[str, ...]) -> None:
-        for how in ways:
-            with WebSocketWatching(caller, path, LISTED) as watching:
-                watching.wait_initial_end()
-                if how == "closes":
-                    watching.close()
-                elif how == "ends its side":
-                    watching.end_sending()
-                    watching.wait_ended()
-
-    threads = [
-        threading.Thread(target=come_and_go, args=(("closes", "ends its side", "leaves") * 4,))
-        for _ in range(6)
-    ]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join(60)
-    wait_watchers(place, 0)
-    assert "Traceback" not in place.relay.log_text()
 
 
 @pytest.mark.parametrize("kind", played(Kind.RELAY, Kind.FOR_CALLERS))

@@ -4,12 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-LEASE_RULE = {
-    "apiGroups": ["coordination.k8s.io"],
-    "resources": ["leases"],
-    "verbs": ["get", "create", "update"],
-}
-
 
 def leases_path(namespace: str) -> str:
     """The collection."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import select
-import socket
 import ssl
 import struct
 import threading
@@ -95,10 +94,6 @@ class WebSocketWatching(Watching):
             if self.connection.sock is None:
                 raise ConnectionResetError("the connection is closed")
             self.connection.sock.sendall(content)
-
-    def end_sending(self) -> None:
-        """Nothing more is sent, and there is no closing frame. Not over TLS."""
-        self.connection.sock.shutdown(socket.SHUT_WR)
 
     def _read(self) -> None:
         try:
