@@ -10,8 +10,8 @@ help: ## what there is to make
 .venv:
 	@tools/scripts/bootstrap
 
-demo: ## three pods, an edge node, and what happens to them; MODE=…: GMs and LCs, or a pool; CONTAINERS=1, CLUSTER=kube, ARGS=--help
-	@tools/scripts/demo $(if $(MODE),--mode $(MODE)) $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(filter-out 0,$(CONTAINERS)),--containers) $(ARGS)
+demo: ## three pods, an edge node, and what happens to them; CONTAINERS=1, CLUSTER=kube, ARGS=--help
+	@tools/scripts/demo $(if $(CLUSTER),--cluster $(CLUSTER)) $(if $(filter-out 0,$(CONTAINERS)),--containers) $(ARGS)
 
 test: .venv ## before a push: what a change can break, against real servers; ARGS go to pytest
 	@tools/scripts/test short $(ARGS)

@@ -1,13 +1,9 @@
 """Starts the demo: three pods elect a leader through their sidecars, and an edge loses its link.
 
-With --mode: GMs and LCs at work in that mode, whose leader is killed and whose edge is cut off;
-`shards`: all GMs decide, each about the objects of its shards, one is killed and one is added;
-`pool`: nodes of a site lend each other their links, one is cut, one is killed, all are cut.
 With --containers: pods are containers of the images, in networks of a Docker engine.
 Everything is real: the API server, sidecars, signals, links that are cut.
 Exit status 0 only if each step that was begun, and not cut short by `q`, showed what it promises,
-and nobody ever saw two leaders, a child made twice, a report lost, or a pod that moved though its
-node lived; 1 otherwise, 130 after Ctrl-C.
+and no observer saw two leaders at once; 1 otherwise, 130 after Ctrl-C.
 Nothing is left behind.
 """
 
@@ -15,24 +11,17 @@ import argparse
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 from edge_sidecars.runtime.cli.parser import Parser
 from edge_sidecars.runtime.process import exit_on_bad_input
 from edge_sidecars.runtime.version import VERSION
-from tools.demo.cluster import CLUSTERS, KUBE, LOCAL, POOL_PROGRAMS, Cluster, build_programs
+from tools.demo.cluster import CLUSTERS, LOCAL, Cluster
 from tools.demo.elector.processes import ProcessBackend
 from tools.demo.elector.show import Show
 from tools.demo.environment import Backend, Unprepared
-from tools.demo.pool import POOL
-from tools.demo.sedna import DEMO_MODES
 from tools.demo.shutdown import Shutdown, Terminated
 from tools.demo.timing import Timing
 from tools.harness.controlplane import build
-
-if TYPE_CHECKING:
-    from tools.demo.pool.show import PoolShow
-    from tools.demo.sedna.show import SednaShow
 
 SIGNALLED = 128  # plus the signal's number, as shells count
 
@@ -45,8 +34,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cluster = CLUSTERS[given.cluster]
     try:
         cluster.prepare()
-        if given.mode == POOL:
-            build_programs(POOL_PROGRAMS)
         with ExitStack() as stack:
             status = _show(given, cluster, timing, shutdown, stack).run()
     except (build.BuildError, Unprepared) as error:
@@ -70,19 +57,6 @@ def _given(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, Timing]
         timing.check()
     except ValueError as error:
         parser.error(str(error))
-    if given.containers and given.mode:
-        what = "nodes of a pool" if given.mode == POOL else "GMs and LCs"
-        parser.error(
-            f"--containers (CONTAINERS=) shows electors and a relay, --mode {given.mode} (MODE=) "
-            f"{what} as processes: leave out one of them"
-        )
-    if given.mode == POOL and given.cluster not in (None, KUBE):
-        parser.error(
-            f"--mode pool (MODE=) needs what evicts, which --cluster {given.cluster} (CLUSTER=) "
-            "has not: leave that out"
-        )
-    if given.cluster is None:
-        given.cluster = KUBE if given.mode == POOL else LOCAL
     return given, timing
 
 
@@ -92,25 +66,16 @@ def _show(
     timing: Timing,
     shutdown: Shutdown,
     stack: ExitStack,
-) -> "Show | SednaShow | PoolShow":
+) -> Show:
     """What it needs beforehand ends with the stack. `tools/requirements/demo.txt` lacks what is
-    imported here (gRPC, Docker)."""
-    pause, is_plain = given.pause, given.plain
-    if given.mode == POOL:
-        from tools.demo.pool.show import PoolShow
-
-        return PoolShow(cluster.title, timing, shutdown, pause=pause, is_plain=is_plain)
-    if given.mode is not None:
-        from tools.demo.sedna.show import SednaShow
-
-        return SednaShow(cluster, timing, shutdown, mode=given.mode, pause=pause, is_plain=is_plain)
+    imported here (Docker)."""
     backend: Backend = ProcessBackend(cluster)
     if given.containers:
         from tools.demo.elector.containers import container_backend
 
         backend = stack.enter_context(container_backend(given.cluster, cluster.title))
         stack.callback(_remove, shutdown)
-    return Show(backend, timing, shutdown, pause=pause, is_plain=is_plain)
+    return Show(backend, timing, shutdown, pause=given.pause, is_plain=given.plain)
 
 
 def _remove(shutdown: Shutdown) -> None:
@@ -124,17 +89,10 @@ def _parser() -> Parser:
     parser.add_argument(
         "--cluster",
         choices=list(CLUSTERS),
+        default=LOCAL,
         metavar="|".join(CLUSTERS),
         help="the API server: local (one process, the default), or kube "
-        "(kube-apiserver and etcd, built from source the first time; of mode pool the default)",
-    )
-    parser.add_argument(
-        "--mode",
-        choices=(*DEMO_MODES, POOL),
-        metavar="|".join((*DEMO_MODES, POOL)),
-        help="GMs and LCs instead: LCs at the leader (active-standby), at any GM (active-active), "
-        "or at the API through a relay of their own (relay); shards: all GMs decide, each about "
-        "the objects of its shards. Or pool: nodes that lend each other their links",
+        "(kube-apiserver and etcd, built from source the first time)",
     )
     parser.add_argument(
         "--containers",

@@ -4,7 +4,7 @@ Everything after `make` is the same for both.
 """
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -14,8 +14,6 @@ from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.local_apiserver import LocalApiServerProcess
 
 PROGRAMS = ("etcd", "kube-apiserver")
-# Of a pool, on top: what evicts, and what applies manifests.
-POOL_PROGRAMS = ("kube-controller-manager", "kubectl")
 LOCAL, KUBE = "local", "kube"
 
 
@@ -32,9 +30,9 @@ def _nothing() -> None:
     """It is installed."""
 
 
-def build_programs(names: Sequence[str] = PROGRAMS) -> None:
+def _build_programs() -> None:
     """Says what takes so long, the first time on a machine. Raises BuildError."""
-    missing = [name for name in names if build.find(name) is None]
+    missing = [name for name in PROGRAMS if build.find(name) is None]
     if missing:
         sys.stderr.write(
             f"demo: building {' and '.join(missing)} from source, once for this machine: "
@@ -48,7 +46,7 @@ CLUSTERS: Mapping[str, Cluster] = {
     LOCAL: Cluster("the local API server", _nothing, LocalApiServerProcess),
     KUBE: Cluster(
         f"kube-apiserver {build.KUBERNETES_VERSION} and etcd {build.ETCD_VERSION}",
-        build_programs,
+        _build_programs,
         ControlPlane,
     ),
 }

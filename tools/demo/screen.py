@@ -135,22 +135,17 @@ def summary_table(results: list[Result]) -> Table:
     table = Table(title="What happened", title_justify="left", box=None, pad_edge=False)
     for title in ("step", "outcome"):
         table.add_column(title)
-    has_vacancies = any(result.vacant is not None for result in results)
-    for title in ("took", "nobody led for") if has_vacancies else ("took",):
+    for title in ("took", "nobody led for"):
         table.add_column(title, justify="right")
     for result in results:
         table.add_row(
             result.title,
             f"FAILED: {result.problem}" if result.problem else result.detail,
-            *_times(result, has_vacancies=has_vacancies),
+            _seconds(result.took),
+            _seconds(result.vacant),
             style="red" if result.problem else "",
         )
     return table
-
-
-def _times(result: Result, *, has_vacancies: bool) -> tuple[str, ...]:
-    took, vacant = _seconds(result.took), _seconds(result.vacant)
-    return (took, vacant) if has_vacancies else (took,)
 
 
 def _seconds(value: float | None) -> str:

@@ -15,11 +15,11 @@ from typing import Any, Final
 from pool_sidecar.core.controller.node_state import DEAD
 from tools.bench.pace import sleep, wait_for
 from tools.bench.progress import say
-from tools.demo.pool.node import ZONE
 from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.nemesis.pool.judge.history import Pod, running
 from tools.nemesis.pool.node import SITE_ZONE
+from tools.nemesis.pool.objects import ZONE
 from tools.nemesis.pool.observer import Observer
 from tools.nemesis.pool.testbed import NAMES, PoolTestbed
 

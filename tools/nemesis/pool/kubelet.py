@@ -16,17 +16,17 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from edge_sidecars.runtime.formats import rfc3339
-from tools.demo.pool.cloud_state import condition
-from tools.demo.pool.kubelet import STRATEGIC_MERGE
 from tools.harness.controlplane.access.accounts import RequestRefusedError, expect
 from tools.harness.controlplane.clients.admin import Json
 from tools.harness.controlplane.clients.kept_client import KeptClient
 from tools.harness.controlplane.reservation import LOOPBACK
 from tools.harness.pods.pools.member import LEASES
+from tools.nemesis.pool.objects import condition
 
 # Seconds: between two renewals (kubelet's own are 10), and between two looks at pods.
 RENEW_EVERY = 5.0
 LOOK_EVERY = 2.0
+STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 # Seconds for an answer.
 TIMEOUT = 5.0
 CAPACITY = {"pods": "110", "cpu": "8", "memory": "16Gi"}

@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from tools.demo.pool.cloud_state import condition
 from tools.harness.controlplane.access.accounts import RequestRefusedError, expect
 from tools.harness.peers.informers import InformerProcess
 from tools.nemesis.elector.faults import Draw
@@ -25,6 +24,7 @@ from tools.nemesis.pool.judge.timeline import Timeline, What
 from tools.nemesis.pool.judge.verdict import Rules, deaths_to_judge, judge
 from tools.nemesis.pool.judge.writers import foreign_writes, loud_writes, renewals, watchers
 from tools.nemesis.pool.node import WATCHED, Part
+from tools.nemesis.pool.objects import condition
 from tools.nemesis.pool.observer import Observer
 from tools.nemesis.pool.testbed import NAMES, OUTSIDE, PoolTestbed
 from tools.nemesis.pool.workloads import (

@@ -14,7 +14,6 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from pool_sidecar.core.controller.node_state import DEFAULT_POOL_LABEL, MAY_LEAD_NODE_LABEL
-from tools.demo.pool.node import CANDIDATE, ZONE
 from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.access.kubeconfig import write_kubeconfig
 from tools.harness.controlplane.clients.answer import ask
@@ -30,6 +29,7 @@ from tools.harness.pods.pools.member import PoolMemberProcess
 from tools.harness.pods.process import Process
 from tools.harness.pods.relay import RelayProcess
 from tools.nemesis.pool.network import CLOUD_ADDRESS, Pair, SiteNetwork
+from tools.nemesis.pool.objects import CANDIDATE, ZONE
 from tools.nemesis.pool.small_disk import SmallDisk
 
 POOL = "factory-7"

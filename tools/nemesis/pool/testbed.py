@@ -9,13 +9,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from pool_sidecar.core.controller.node_state import DEFAULT_POOL_LABEL
-from tools.demo.pool.cloud_state import condition
-from tools.demo.pool.edge_site import FLAGS, OVERLAY
-from tools.demo.pool.node import ZONE
 from tools.harness.controlplane.access.accounts import RequestRefusedError, expect
 from tools.harness.controlplane.clients import kubectl
 from tools.harness.controlplane.clients.kept_client import KeptClient
@@ -29,6 +27,7 @@ from tools.harness.pods.pools.controller import PoolControllerPod
 from tools.nemesis.pool.kubelet import RENEW_EVERY, NodeAgent
 from tools.nemesis.pool.network import SiteNetwork
 from tools.nemesis.pool.node import POOL, PoolNode
+from tools.nemesis.pool.objects import ZONE, condition
 from tools.nemesis.pool.workloads import MANIFESTS
 
 NAMES = ("n1", "n2", "n3", "n4", "n5")
@@ -42,6 +41,17 @@ CONTROLLERS = (
     "statefulset-controller",
     "endpointslice-controller",
 )
+FLAGS = (
+    # Kubernetes' own is 50s; a node that borrows a link renews its Lease within 20.
+    "--node-monitor-grace-period=30s",
+    "--node-startup-grace-period=30s",
+    "--node-monitor-period=1s",
+    # Else one node in ten seconds, and of a small zone that is mostly gone none.
+    "--node-eviction-rate=10",
+    "--secondary-node-eviction-rate=10",
+    "--large-cluster-size-threshold=0",
+)
+OVERLAY = Path(__file__).parents[3] / "manifests/overlays/pool"
 READY_TIMEOUT = 120.0
 # Of a node, within a grace period.
 RENEWALS = 6

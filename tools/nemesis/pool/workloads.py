@@ -8,8 +8,8 @@ lost: where it does not go, nothing that was kept was kept by the pool.
 from typing import Any
 
 from pool_sidecar.core.controller.node_state import DEAD
-from tools.demo.pool.node import ZONE
 from tools.nemesis.pool.node import SITE_ZONE
+from tools.nemesis.pool.objects import ZONE
 
 Json = dict[str, Any]
 

@@ -15,16 +15,14 @@ import subprocess
 import sys
 import termios
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tools.demo.cluster import POOL_PROGRAMS, PROGRAMS
+from tools.demo.elector.show import PODS
 from tools.harness.controlplane.fixtures import require_program
 from tools.harness.pods.observers.observer import wait_for
-from tools.harness.pods.system import MODES
 
 pytestmark = pytest.mark.long
 
@@ -32,9 +30,6 @@ ROOT = Path(__file__).parents[4]
 # Seconds for a run on a busy machine; a quiet one needs 20.
 RUN_TIMEOUT = 240.0
 START_TIMEOUT = 90.0
-# A pool takes three minutes: Kubernetes waits for 30 s before it takes a node for lost, neighbours
-# for 40 before they say that it is gone.
-POOL_TIMEOUT = 400.0
 # Seconds until what was orphaned is gone, on a busy machine.
 CLEAN_TIMEOUT = 60.0
 # Lines and columns.
@@ -106,33 +101,14 @@ def _assert_nothing_left(tmp_path: Path) -> None:
     )
 
 
-def _wait_for_pods(tmp_path: Path, program: str, count: int) -> None:
-    """Until so many of these run."""
+def _wait_for_pods(tmp_path: Path) -> None:
+    """Until the mains of all pods run."""
     wait_for(
-        lambda: sum(program in command for command in _processes(tmp_path)) == count,
+        lambda: sum("tools.demo.main" in it for it in _processes(tmp_path)) == PODS,
         timeout=START_TIMEOUT,
-        what=f"{count} of {program}: {_output(tmp_path)}",
+        what=f"{PODS} mains: {_output(tmp_path)}",
         interval=0.1,
     )
-
-
-def _require_programs(*flags: str) -> None:
-    """Those that the demo would build."""
-    if "pool" in flags:
-        for name in (*PROGRAMS, *POOL_PROGRAMS):
-            require_program(name)
-
-
-# How to run the demo, and what runs when all of it does.
-RUNS = pytest.mark.parametrize(
-    ("flags", "program", "count"),
-    [
-        ((), "tools.demo.main", 3),
-        (("--mode", "relay"), "federated/trainer.py", 2),
-        (("--mode", "pool"), "--lan-address", 3),
-    ],
-    ids=["elector", "gm", "pool"],
-)
 
 
 @pytest.mark.slow
@@ -168,142 +144,32 @@ def test_the_demo_shows_every_takeover_and_outage_and_ends_with_0(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", MODES)
-def test_gms_and_lcs_lose_and_double_nothing_whoever_is_killed_or_cut_off(
-    run: Run, tmp_path: Path, mode: str
-) -> None:
-    assert run("--mode", mode).wait(RUN_TIMEOUT) == 0, _output(tmp_path)
-    headline, _, summary = _output(tmp_path).partition("What happened")
-    assert mode in headline.splitlines()[0]
-    for step in (
-        "apply two jobs",
-        "GM gone → LCs served again",
-        "restart an LC while it is cut",
-        "cut → healed → reports applied",
-        "more samples → hot update",
-        "federated training ends",
-    ):
-        assert step in summary
-    assert "FAILED" not in summary
-    assert ", 0 of them twice" in summary
-    assert ", 0 lost" in summary
-    assert summary.rstrip().endswith("nothing lost, nothing doubled")
-    _assert_nothing_left(tmp_path)
-
-
-@pytest.mark.slow
-def test_gms_with_shards_share_the_work_while_one_is_killed_and_one_is_added(
-    run: Run, tmp_path: Path
-) -> None:
-    assert run("--mode", "shards").wait(RUN_TIMEOUT) == 0, _output(tmp_path)
-    headline, _, summary = _output(tmp_path).partition("What happened")
-    assert "shards" in headline.splitlines()[0]
-    rings = re.findall(r"ring ([0-3]{64})$", headline, re.MULTILINE)
-    # Three GMs; two, after one was killed; these and the one that was added.
-    assert [len(set(it)) for it in rings] == [3, 2, 3]
-    assert all(was in (is_, "3") for was, is_ in zip(rings[2], rings[1], strict=True))
-    assert sorted(Counter(rings[2]).values()) == [21, 21, 22]
-    for step in (
-        "GMs share 64 shards",
-        "24 small jobs complete",
-        "GM gone → others go on",
-        "its jobs go on",
-        "GM added → even shares",
-        "24 new jobs complete",
-        "more samples → hot update",
-        "federated training ends",
-    ):
-        assert step in summary
-    assert "FAILED" not in summary
-    assert ", 0 of them twice" in summary
-    assert ", 0 lost" in summary
-    assert "who owns what, 0 shards of two" in summary
-    assert summary.rstrip().endswith("nothing lost, nothing doubled")
-    _assert_nothing_left(tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(POOL_TIMEOUT + CLEAN_TIMEOUT)
-def test_nodes_of_a_pool_lend_their_links_and_tell_the_dead_from_the_cut(
-    run: Run, tmp_path: Path
-) -> None:
-    _require_programs("--mode", "pool")
-    assert run("--mode", "pool").wait(POOL_TIMEOUT) == 0, _output(tmp_path)
-    events, _, summary = _output(tmp_path).partition("What happened")
-    assert "kube-apiserver" in events.splitlines()[0]
-    # The cut one speaks over a neighbour, and when that dies over the other one.
-    (cut, lender), (same, other) = re.findall(r"(n\d) borrows the link of (n\d)", events)
-    assert (cut, {cut, lender, other}) == (same, {"n1", "n2", "n3"})
-    changes = re.findall(r"(n\d): (.+) → (.+)$", events, re.MULTILINE)
-    assert (cut, "well", f"cut, via {lender}") in changes
-    assert (lender, "lost", "dead") in changes
-    assert {name for name, _, state in changes if state == "dead"} == {lender}
-    assert {name for name, _, state in changes if state == "site cut"} == {cut, other}
-    for step in (
-        "n1, n2, n3 are a pool",
-        "quiet for 10 s",
-        "cut a node → it borrows a link",
-        "kill a node → judged dead",
-        "its pod is replaced",
-        "its borrower takes another lender",
-        "cut all → nothing moves",
-        "heal → all well",
-    ):
-        assert step in summary
-    assert "FAILED" not in summary
-    assert ", 0 by another one than the node" in summary
-    assert "pods of the shop that were evicted: 1, from a node that lived: 0" in summary
-    assert summary.rstrip().endswith("cut is not dead, dead is not kept")
-    _assert_nothing_left(tmp_path)
-
-
-@pytest.mark.slow
-@RUNS
-def test_ctrl_c_ends_the_demo_and_leaves_nothing(
-    run: Run, tmp_path: Path, flags: tuple[str, ...], program: str, count: int
-) -> None:
-    _require_programs(*flags)
-    process = run(*flags)
-    _wait_for_pods(tmp_path, program, count)
+def test_ctrl_c_ends_the_demo_and_leaves_nothing(run: Run, tmp_path: Path) -> None:
+    process = run()
+    _wait_for_pods(tmp_path)
     process.send_signal(signal.SIGINT)
     assert process.wait(CLEAN_TIMEOUT) == 130
     _assert_nothing_left(tmp_path)
 
 
 @pytest.mark.slow
-@RUNS
-def test_a_demo_that_is_killed_leaves_nothing_either(
-    run: Run, tmp_path: Path, flags: tuple[str, ...], program: str, count: int
-) -> None:
-    _require_programs(*flags)
-    process = run(*flags)
-    _wait_for_pods(tmp_path, program, count)
+def test_a_demo_that_is_killed_leaves_nothing_either(run: Run, tmp_path: Path) -> None:
+    process = run()
+    _wait_for_pods(tmp_path)
     process.kill()
     process.wait()
     _assert_nothing_left(tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("flags", "known"),
-    [
-        ((), ("three pods start", "valid for", "what its program knows")),
-        # A GM that is slow tells of rounds 5 and 7 only.
-        (("--mode", "active-active"), (r"at round \d+ of", "connected to", "reports that wait")),
-        (("--mode", "shards"), ("moved to it", "to be added", r"ring [0-2]{64}")),
-        (("--mode", "pool"), ("n1, n2, n3 are a pool", "in the cloud", "KiB/s")),
-    ],
-    ids=["elector", "gm", "shards", "pool"],
-)
 def test_a_key_ends_the_demo_on_a_terminal_which_is_then_as_before(
-    run: Run, tmp_path: Path, flags: tuple[str, ...], known: tuple[str, ...]
+    run: Run, tmp_path: Path
 ) -> None:
-    _require_programs(*flags)
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", *TERMINAL_SIZE, 0, 0))
     before = termios.tcgetattr(theirs)
-    process = run(*flags, terminal=theirs)
-    _read_until(ours, process, *known)
+    process = run(terminal=theirs)
+    _read_until(ours, process, "three pods start", "valid for", "what its program knows")
     os.write(ours, b"q")
     shown = _read_until(ours, process, "verdict:")
     assert "What happened" in shown.replace("\x1b[3m", "")

@@ -25,31 +25,8 @@ def test_an_unsafe_duration_is_one_line_with_its_value(
     assert told in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_a_mode_in_containers_is_one_line_that_says_what_to_leave_out(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["--containers", "--mode", "relay"])
-    assert ended.value.code == 2
-    told = capsys.readouterr().err.splitlines()[-1]
-    assert "--containers (CONTAINERS=)" in told
-    assert "--mode relay (MODE=)" in told
-    assert "leave out one of them" in told
-
-
-def test_a_pool_on_the_small_api_is_one_line_that_says_what_to_leave_out(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["--mode", "pool", "--cluster", "local"])
-    assert ended.value.code == 2
-    told = capsys.readouterr().err.splitlines()[-1]
-    assert "--cluster local (CLUSTER=)" in told
-    assert "leave that out" in told
-
-
 def test_the_demo_itself_imports_nothing_that_its_lock_file_lacks() -> None:
-    """gRPC and Docker come with --mode and --containers."""
+    """Docker comes with --containers."""
     program = (
         "import sys, tools.demo.__main__; print(*{it.partition('.')[0] for it in sys.modules})"
     )

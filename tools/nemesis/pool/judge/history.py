@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pool_sidecar.core.controller.node_state import DEAD
-from tools.demo.pool.cloud_state import condition
+from tools.nemesis.pool.objects import condition
 
 Json = dict[str, Any]
 

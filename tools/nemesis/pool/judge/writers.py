@@ -12,12 +12,12 @@ Requests that were refused are none: whatever was tried, it changed nothing.
 from collections.abc import Iterable, Iterator
 from http import HTTPStatus
 
-from tools.demo.pool.node import CANDIDATE
 from tools.harness.controlplane.audit import RESPONSE_COMPLETE, RESPONSE_STARTED, AuditEvent
 from tools.harness.controlplane.cluster import ADMIN_USER
 from tools.harness.pods.pools.controller import NAMESPACE
 from tools.harness.pods.pools.controller import USER as CONTROLLER
 from tools.nemesis.pool.judge.verdict import Renewal
+from tools.nemesis.pool.objects import CANDIDATE
 
 NODE_LEASES = "kube-node-lease"
 NODE_CONTROLLER = "system:serviceaccount:kube-system:node-controller"
