@@ -188,7 +188,7 @@ print(json.dumps(sorted(lacking)))
     lacking = json.loads(python(docker_lab, images[component], code))
     # The extras otel, node and sealing, which an image for pods does not need;
     # and what of the shared packages is for other components.
-    allowed = {"opentelemetry", "grpc", "google", "re2", "msgspec", "uvloop", "yaml"}
+    allowed = {"opentelemetry", "grpc", "google", "msgspec", "uvloop", "yaml"}
     for module, name in lacking:
         top = name.partition(".")[0]
         of_extras = ("opentelemetry", "cryptography", "Crypto")

@@ -22,7 +22,6 @@ from edge_sidecars.apimachinery.status import Refused, bad_request, unavailable
 from tools.local_apiserver import response as answer
 from tools.local_apiserver.core import api_errors, deletion, reviews
 from tools.local_apiserver.core.api_resource import Resource
-from tools.local_apiserver.core.body import protobuf
 from tools.local_apiserver.core.body.decoding import written
 from tools.local_apiserver.core.body.object_reader import (
     FieldValidation,
@@ -31,11 +30,9 @@ from tools.local_apiserver.core.body.object_reader import (
 from tools.local_apiserver.core.body.write_options import (
     JSON,
     check_media_type,
-    object_types,
     parsed_options,
     patch_types,
     sent_object,
-    sent_tree,
     write_options,
 )
 from tools.local_apiserver.core.deletion import NAMESPACES, DeleteOptions
@@ -45,6 +42,8 @@ from tools.local_apiserver.response import Answer
 from tools.local_apiserver.storage import NotStored
 from tools.local_apiserver.writer import ObjectWriter, Write, Written
 
+# kubectl sends reviews in it; no other body is read in it.
+_PROTOBUF = "application/vnd.kubernetes.protobuf"
 _TEXT = {"Content-Type": "text/plain; charset=utf-8"}
 
 
@@ -102,9 +101,9 @@ class Requests:
             return Answer(HTTPStatus.NOT_FOUND, _TEXT, b"404 page not found\n")
         if info.verb != "create" or info.name:
             raise api_errors.not_allowed()
-        media_type = check_media_type(content_type, (JSON, protobuf.MEDIA_TYPE))
-        # Whatever is asked, the answer is the same: what was sent in protobuf is not told again.
-        sent = sent_tree(asked.kind, body) if media_type == JSON else {}
+        media_type = check_media_type(content_type, (JSON, _PROTOBUF))
+        # The answer is the same for each review, and has a sent object only where that was JSON.
+        sent = sent_object(asked.kind, body) if media_type == JSON else {}
         found = reviews.answer(asked, sent, now=written(self._now()))
         return Answer(HTTPStatus.CREATED, answer.JSON, msgspec.json.encode(found))
 
@@ -169,10 +168,10 @@ def _check_path(asked: Asked) -> None:
 
 def _sent(asked: Asked, options_kind: str) -> tuple[Write, Object]:
     """The object of a POST or PUT. Raises Refused."""
-    media_type = check_media_type(asked.content_type, object_types(asked.resource))
+    check_media_type(asked.content_type, (JSON,))
     write = _with_options(asked, options_kind)
-    sent = sent_object(asked.resource, media_type, asked.body)
-    if write.validation is not FieldValidation.IGNORE and media_type == JSON:
+    sent = sent_object(asked.resource.kind, asked.body)
+    if write.validation is not FieldValidation.IGNORE:
         duplicate_fields = [f'duplicate field "{path}"' for path in duplicate_fields_of(asked.body)]
         write = write._replace(duplicate_fields=duplicate_fields)
     return write, sent

@@ -1,1 +1,1 @@
-"""Bodies of writes: JSON, protobuf and patches, decoded into objects. Pure."""
+"""Bodies of writes: JSON and patches, decoded into objects. Pure."""

@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from edge_sidecars.apimachinery.merge_patch import merge_objects
-from edge_sidecars.apimachinery.protobuf_wire import BadWire
 from edge_sidecars.apimachinery.status import Refused
 from tools.local_apiserver.core import api_errors
 from tools.local_apiserver.core.api_resource import Resource
-from tools.local_apiserver.core.body import protobuf
 from tools.local_apiserver.core.body.json_patch import (
     BadPatch,
     Inapplicable,
@@ -26,7 +24,6 @@ from tools.local_apiserver.core.body.strategic_patch import (
     BadStrategicPatch,
     strategic_merge,
 )
-from tools.local_apiserver.core.builtin.builtin_types import META
 from tools.local_apiserver.core.deletion import dry_run_faults
 from tools.local_apiserver.core.schema import field_errors
 from tools.local_apiserver.core.unstructured import Json, Object, copied_object
@@ -65,25 +62,8 @@ def check_media_type(content_type: str, accepted: Sequence[str]) -> str:
     return found
 
 
-def object_types(resource: Resource) -> Sequence[str]:
-    """In what an object may be sent."""
-    if protobuf.is_readable(resource.type_name):
-        return (JSON, protobuf.MEDIA_TYPE)
-    return (JSON,)
-
-
-def sent_object(resource: Resource, media_type: str, body: bytes) -> Object:
-    """The object of a POST or PUT. Raises Refused."""
-    if media_type == protobuf.MEDIA_TYPE:
-        try:
-            return protobuf.read_object(body, resource.type_name)
-        except BadWire as error:
-            raise _unrecognized(resource.kind, f"proto: {error}") from error
-    return sent_tree(resource.kind, body)
-
-
-def sent_tree(kind: str, body: bytes) -> Object:
-    """`sent_object` of what should be of this kind; null is an empty one, as for Go."""
+def sent_object(kind: str, body: bytes) -> Object:
+    """The object of a POST or PUT; null is an empty one, as for Go. Raises Refused."""
     try:
         tree = parse(body)
     except NotAnObject as error:
@@ -99,12 +79,10 @@ def parsed_options(content_type: str, body: bytes) -> Json:
     """The body of a DELETE; None where there is none. Raises Refused."""
     if not body:
         return None
-    media_type = check_media_type(content_type, (JSON, protobuf.MEDIA_TYPE))
+    check_media_type(content_type, (JSON,))
     try:
-        if media_type == protobuf.MEDIA_TYPE:
-            return protobuf.read_object(body, f"{META}.DeleteOptions")
         return parse(body)
-    except (NotAnObject, BadWire) as error:
+    except NotAnObject as error:
         raise api_errors.bad(f"couldn't get version/kind; {error}") from error
 
 

@@ -27,16 +27,6 @@ def raw_types() -> Mapping[str, Object]:
 
 
 @cache
-def raw_fields() -> Mapping[str, Object]:
-    """The protobuf numbers of each type's fields, negative for pointers; under "" pairs of a
-    number and the fields of a struct that is inlined in JSON. Made by
-    `python -m tools.harness.controlplane.schemas.builtin_protobuf`."""
-    content = files(__package__).joinpath("protobuf_fields.json").read_bytes()
-    fields: Mapping[str, Object] = msgspec.json.decode(content, type=dict)
-    return fields
-
-
-@cache
 def builtin_type(name: str) -> Schema:
     found = read_schema(raw_types()[name], builtin_type)
     # Go cannot tell a list or struct that was not sent from an empty one; the kinds' own rules

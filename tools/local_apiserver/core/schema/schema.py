@@ -69,7 +69,6 @@ class Schema:
     keeps_unknown: bool = False
     list_type: str = ""
     list_map_keys: Sequence[str] = ()
-    map_type: str = ""
     merge_key: str = ""
     patch_strategy: Sequence[str] = ()
 
@@ -110,7 +109,6 @@ def _read(raw: Object, resolve: Resolve | None) -> Schema:
         found.has_default, found.default = True, raw["default"]
     found.list_type = text(raw, "x-kubernetes-list-type")
     found.list_map_keys = texts(raw, "x-kubernetes-list-map-keys")
-    found.map_type = text(raw, "x-kubernetes-map-type")
     found.merge_key = text(raw, "x-kubernetes-patch-merge-key")
     found.patch_strategy = text(raw, "x-kubernetes-patch-strategy").split(",")
     return found
