@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tools.harness.containers.cluster import ClusterNetwork, ContainerCluster
+from tests.container.cluster import ClusterNetwork, ContainerCluster
 from tools.harness.containers.edge import Lc
 from tools.harness.containers.engine.lab import DockerLab
 from tools.harness.containers.networks.network import Network

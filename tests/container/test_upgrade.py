@@ -11,8 +11,8 @@ from pathlib import Path
 import docker
 import pytest
 
-from tools.harness.containers.cluster import ClusterNetwork, ContainerCluster
-from tools.harness.containers.earlier_release import build_earlier
+from tests.container.cluster import ClusterNetwork, ContainerCluster
+from tests.container.earlier_release import build_earlier
 from tools.harness.containers.elector import ElectorContainer
 from tools.harness.containers.engine.lab import DockerLab
 from tools.harness.containers.gm import PROBES, GmContainers

@@ -5,9 +5,9 @@ import itertools
 
 import pytest
 
+from tests.node.small_disk import small_disk
 from tools.harness.controlplane.access.accounts import expect
 from tools.harness.nodes.cluster import NodeCluster
-from tools.harness.nodes.small_disk import small_disk
 from tools.harness.nodes.workloads import NAMESPACE, RELAYED, PodFacts
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

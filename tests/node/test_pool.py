@@ -7,10 +7,10 @@ from typing import Any
 import docker
 import pytest
 
+from tests.node.pool import NodePool
 from tools.harness.controlplane.access.accounts import expect
 from tools.harness.nodes import workloads
 from tools.harness.nodes.cluster import NodeCluster
-from tools.harness.nodes.pool import NodePool
 from tools.harness.nodes.workloads import NAMESPACE, PLAIN, RELAYED, PodFacts, on
 
 Json = dict[str, Any]

@@ -10,11 +10,11 @@ import pytest
 
 from edge_sidecars.sedna_api.core.messages import Ack, Put
 from gm.controller.controller import LONGEST_OUTAGE_RETRY
+from tests.integration.gm.node_stream import NodeStream
 from tests.integration.gm.shop import PATIENCE, Shop, last_condition
 from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.gm import GmPod
-from tools.harness.pods.observers.node_stream import NodeStream
 
 
 def test_a_federated_job_becomes_children_and_its_status_follows_them(

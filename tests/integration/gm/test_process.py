@@ -7,13 +7,13 @@ from contextlib import contextmanager
 import pytest
 
 from gm.controller.crd_check import PATH
+from tests.integration.gm.node_stream import NodeStream
 from tests.integration.gm.shop import Shop
 from tests.unit.gm.test_crd_check import openapi
 from tools.harness.controlplane.clients.answer import ask
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.schemas.sedna_kinds import install
 from tools.harness.pods.gm import GmPod, GmProcess
-from tools.harness.pods.observers.node_stream import NodeStream
 from tools.harness.pods.wire.raw_server import Connection, RawServer
 
 

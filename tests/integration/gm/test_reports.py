@@ -7,12 +7,12 @@ import pytest
 
 from edge_sidecars.sedna_api.core.kinds import NODE_REPORT
 from edge_sidecars.sedna_api.core.messages import Ack, ReportRefused
+from tests.integration.gm.node_stream import NodeStream
 from tests.integration.gm.shop import Shop
 from tests.integration.gm.test_high_availability import leader_of, pods
 from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.gm import GmPod
-from tools.harness.pods.observers.node_stream import NodeStream
 
 
 def samples(count: int) -> bytes:

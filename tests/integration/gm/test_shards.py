@@ -20,13 +20,13 @@ from edge_sidecars.sedna_api.core.kinds import NODE_REPORT
 from edge_sidecars.sedna_api.core.messages import Ack
 from edge_sidecars.sedna_api.core.node_report import NodeReport
 from edge_sidecars.sedna_api.core.report import Report
+from tests.integration.gm.node_stream import NodeStream
 from tests.integration.gm.shop import Json, Shop
 from tests.integration.gm.test_reports import samples
 from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.reservation import LOOPBACK
 from tools.harness.pods.gm import REQUEST_TIMEOUT, GmProcess
-from tools.harness.pods.observers.node_stream import NodeStream
 from tools.harness.pods.observers.observer import wait_for
 from tools.harness.pods.relay import RelayProcess
 from tools.harness.pods.shards.shard_ring import ShardRing

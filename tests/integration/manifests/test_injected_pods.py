@@ -19,6 +19,7 @@ from tests.integration.manifests.injection import (
     Injected,
     injected,
 )
+from tests.integration.manifests.pod_processes import PodProcesses
 from tests.unit.manifests.built import Json
 from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.audit import AuditEvent
@@ -26,7 +27,6 @@ from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.controlplane.fixtures import lack, require_program
 from tools.harness.peers.informers import InformerProcess, spec
-from tools.harness.pods.kubelet.pod_processes import PodProcesses
 
 pytestmark = pytest.mark.slow
 

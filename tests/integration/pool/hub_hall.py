@@ -13,6 +13,7 @@ from typing import Any
 from pool_sidecar.core.controller.node_state import DEFAULT_POOL_LABEL, MAY_LEAD_NODE_LABEL
 from pool_sidecar.member.lease_name import PREFIX
 from tests.integration.pool.hall import until
+from tests.integration.pool.lying_hub import LyingHub
 from tests.integration.relay.upstream import is_question
 from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.audit import RESPONSE_COMPLETE, AuditEvent
@@ -21,7 +22,6 @@ from tools.harness.controlplane.reservation import LOOPBACK, Reservation
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.pools.candidate import nodes_as_proxies, pool_candidate
 from tools.harness.pods.pools.controller import PoolControllerPod
-from tools.harness.pods.pools.lying_hub import LyingHub
 from tools.harness.pods.pools.member import PoolNode
 from tools.harness.pods.wire.caller import Caller, Watching
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from relay_sidecar.pool.core.pool_sources import FORMER
+from tests.integration.pool import lying_hub
 from tests.integration.pool.hall import until
 from tests.integration.pool.hub_hall import (
     PATHS,
@@ -24,14 +25,13 @@ from tests.integration.pool.hub_hall import (
     make,
     sharing,
 )
+from tests.integration.pool.lying_hub import LyingHub
 from tests.integration.pool.test_detour import relay_on
 from tests.integration.relay.upstream import verbs
 from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.reservation import LOOPBACK, Reservation
-from tools.harness.pods.pools import lying_hub
 from tools.harness.pods.pools.candidate import BINDING, BINDINGS
-from tools.harness.pods.pools.lying_hub import LyingHub
 from tools.harness.pods.wire.caller import Caller, Reply
 
 pytestmark = pytest.mark.slow

@@ -5,8 +5,8 @@ import tomllib
 
 import yaml
 
+from tests.integration.repository.actionlint import actionlint_binary
 from tests.unit.repository.checkout import ROOT
-from tools.harness.peers.actionlint import actionlint_binary
 
 WORKFLOWS = ROOT / ".github" / "workflows"
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.repository.checkout import section
-from tools.harness.controlplane.schemas.pod_template_schemas import (
+from tests.unit.manifests.pod_template_schemas import (
     builtin_types,
     definitions,
     typed,
 )
+from tests.unit.repository.checkout import section
 from tools.harness.controlplane.schemas.sedna_kinds import read
 from tools.local_apiserver.core.discovery import MAJOR, MINOR
 
@@ -27,7 +27,7 @@ def test_the_manual_names_the_kubernetes_whose_fields_the_templates_have() -> No
 
 @pytest.mark.parametrize("path", definitions(), ids=lambda it: it.stem)
 def test_a_crd_has_the_built_in_types_pod_templates_and_fits_into_an_annotation(path: Path) -> None:
-    """Else: python -m tools.harness.controlplane.schemas.pod_template_schemas"""
+    """Else: python -m tests.unit.manifests.pod_template_schemas"""
     text = path.read_text(encoding="utf-8")
     assert typed(text, builtin_types()) == text
     assert len(text.encode()) <= LARGEST

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import pytest
 
+from tests.integration.elector.timeline import Timeline
 from tools.harness.controlplane.clients.answer import boottime
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.peers.candidate import FAST as PEER_FAST
@@ -19,7 +20,6 @@ from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import FAST_DURATION, Fleet, kubeconfig
 from tools.harness.pods.observers.history import FOREIGN_FACTOR
 from tools.harness.pods.observers.observer import Observer, wait_for
-from tools.harness.pods.observers.timeline import Timeline
 from tools.nemesis.elector.history import History, Version
 from tools.nemesis.elector.verdict import Rules, judge
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.integration.elector.election.lease_server import NAMESPACE, LeaseServer, Scripted
 from tools.harness.controlplane.clients.answer import boottime
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import FAST, LEASE, STEADY
 from tools.harness.pods.observers.observer import wait_for
-from tools.harness.pods.wire.lease_server import NAMESPACE, LeaseServer, Scripted
 
 RENEW_INTERVAL = 1.0
 # Seconds for a busy machine; less than a STEADY term lasts without renewals.

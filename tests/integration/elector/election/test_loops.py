@@ -19,7 +19,7 @@ from elector_sidecar.main_container import MainContainer
 from elector_sidecar.notifiers.leader_label import LeaderLabel
 from elector_sidecar.notifiers.lease_events import LeaseEvents
 from elector_sidecar.notifiers.notify_url import NotifyUrl
-from tools.harness.pods.wire.hostile_server import Case, Fault, HostileServer
+from tests.integration.elector.election.hostile_server import Case, Fault, HostileServer
 
 # Requests a second, and so many more: three conflicts in a row are answered at once, and what is
 # asked before the fault is counted too.

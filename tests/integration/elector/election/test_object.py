@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.integration.elector.timeline import Timeline
 from tools.harness.controlplane.clients.answer import Answer, boottime
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fixtures import require_program
@@ -18,7 +19,6 @@ from tools.harness.pods.fleet import FAST, FAST_DURATION, Fleet
 from tools.harness.pods.main import MainServer
 from tools.harness.pods.observers.history import ANNOTATION, FOREIGN_FACTOR, assert_backed, writes
 from tools.harness.pods.observers.observer import Observer, wait_for, wait_for_leader
-from tools.harness.pods.observers.timeline import Timeline
 
 # Between a write of the log and the moment at which a test looked at its clock.
 SLACK = 0.3

@@ -9,13 +9,13 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 import pytest
 
+from tests.integration.elector.timeline import Timeline
 from tools.harness.controlplane.clients.answer import Answer, boottime
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import FAST, FAST_DURATION, Fleet
 from tools.harness.pods.main import MainServer
 from tools.harness.pods.observers.history import ANNOTATION, Write, assert_polite, writes
 from tools.harness.pods.observers.observer import Observer, wait_for, wait_for_leader
-from tools.harness.pods.observers.timeline import Timeline
 from tools.harness.pods.wire.raw_server import RawServer, hold
 
 # P6: a release is given up after two requests' time (2 s each with FAST).

@@ -7,12 +7,12 @@ import time
 
 import pytest
 
+from tests.integration.elector.timeline import Timeline
 from tools.harness.controlplane.clients.answer import boottime
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.elector import ELECTOR_RULES
 from tools.harness.pods.fleet import FAST_DURATION, STEADY, Fleet
 from tools.harness.pods.observers.observer import Observer, wait_for, wait_for_leader
-from tools.harness.pods.observers.timeline import Timeline
 from tools.harness.pods.wire.http_client import answered
 
 RENEW_INTERVAL = 1.0

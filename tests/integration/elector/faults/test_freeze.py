@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.elector.timeline import Timeline
 from tools.harness.controlplane.clients.answer import boottime
 from tools.harness.pods.elector import ELECTOR_RULES, ElectorPod
 from tools.harness.pods.fleet import FAST_DURATION, STEADY, STEADY_DURATION, Fleet
@@ -24,7 +25,6 @@ from tools.harness.pods.observers.history import (
     writes,
 )
 from tools.harness.pods.observers.observer import Observer, wait_for, wait_for_leader
-from tools.harness.pods.observers.timeline import Timeline
 
 # Validity of either after the last renewal's sending: its duration x 0.95 - 0.25 s.
 FAST_VALIDITY = 3.55

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.integration.elector.timeline import Timeline
 from tools.harness.controlplane.clients.answer import boottime
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import FAST_DURATION, STEADY, Fleet
 from tools.harness.pods.observers.observer import Observer, wait_for, wait_for_leader
-from tools.harness.pods.observers.timeline import Timeline
 
 VALIDITY = FAST_DURATION * 0.95 - 0.25
 RENEW_INTERVAL = 1.0

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.integration.relay.endpoint_view.words import PoolWords
 from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.access.certificates import Authority
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.controlplane.reservation import LOOPBACK, Reservation
-from tools.harness.pods.pools.words import PoolWords
 from tools.harness.pods.relay import RelayProcess
 from tools.harness.pods.wire.caller import Caller
 

@@ -14,10 +14,10 @@ from edge_sidecars.apimachinery.selection.shard_ranges import fnv1a
 from edge_sidecars.apimachinery.selection.shards import ShardSelector
 from tests.integration.relay.conftest import check_logs
 from tests.integration.relay.place import PATIENT, Kind, Place
+from tests.integration.relay.reads.websocket_watch import WebSocketWatching
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fixtures import require_program
 from tools.harness.pods.wire.caller import Caller, Parameters, Reply, Watching
-from tools.harness.pods.wire.websocket_watch import WebSocketWatching
 from tools.harness.relay_objects import Contents, Widgets
 
 UID, NAMESPACE = "object.metadata.uid", "object.metadata.namespace"

@@ -14,10 +14,10 @@ import websocket
 
 from tests.integration.relay.place import PATIENT, Kind, Place, played
 from tests.integration.relay.reads.test_slow_reader import COUNT, SIZE, drain, wait_watchers
+from tests.integration.relay.reads.websocket_watch import WebSocketWatching
 from tests.integration.relay.upstream import of_relays, verbs
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.wire.caller import Parameters, Watching
-from tools.harness.pods.wire.websocket_watch import WebSocketWatching
 from tools.harness.relay_objects import Contents
 
 LONG: Parameters = {"timeoutSeconds": 120}

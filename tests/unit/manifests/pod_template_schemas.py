@@ -2,7 +2,7 @@
 
 Takes them from the file of built-in types that `builtin_schemas` makes from kube-apiserver's own
 documents (Kubernetes, Apache License 2.0), so that a CRD knows the fields of that one Kubernetes.
-Run it with `python -m tools.harness.controlplane.schemas.pod_template_schemas` after that file has
+Run it with `python -m tests.unit.manifests.pod_template_schemas` after that file has
 changed; a test compares both. The rest of a CRD, its comments at the head included, stays as it is.
 
 What a pod template becomes is judged once more when the pod is made. So only names and types of
