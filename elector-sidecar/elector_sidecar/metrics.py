@@ -28,13 +28,13 @@ def measure(elector: Elector, now: float) -> list[Metric]:
         Metric(
             "leader_election_master_status",
             Kind.GAUGE,
-            "1 if this process holds the lease now, else 0.",
+            "1 if this process leads now, else 0.",
             ((shared, float(status.is_leader)),),
         ),
         Metric(
             "leader_election_slowpath_total",
             Kind.COUNTER,
-            "Reads of the lease: what a renewal that goes well does not need.",
+            "Extra reads of the Lease; a renewal that succeeds needs none.",
             ((shared, float(elector.api_requests.get(("get", "sent"), 0))),),
         ),
         gauge(
@@ -54,7 +54,7 @@ def measure(elector: Elector, now: float) -> list[Metric]:
         ),
         gauge(
             "elector_lease_transitions",
-            "leaseTransitions of the lease as last seen.",
+            "leaseTransitions of the Lease: how many holders it has had.",
             float(view.lease_transitions or 0),
         ),
         counter(
@@ -123,7 +123,7 @@ def _of_shards(elector: Elector, now: float, lease: dict[str, str]) -> list[Metr
         one(
             "elector_shards_waited_for_validity_total",
             Kind.COUNTER,
-            "Hand-overs that the main did not confirm: free only when what it was told had passed.",
+            "Hand-overs that the main did not confirm: the shard waited for its validity to end.",
             float(ownership.unconfirmed_hand_overs),
         ),
     ]

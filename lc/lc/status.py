@@ -105,14 +105,14 @@ def measure(status: LcStatus, counters: LcCounters) -> list[Metric]:
         gauge(
             "lc_link_seconds", "Seconds in the present state of the link.", status.link.for_seconds
         ),
-        gauge("lc_objects", "Objects that concern this node.", kinds, label="kind"),
-        gauge("lc_reports_waiting", "Reports that are not acknowledged yet.", reports.waiting),
+        gauge("lc_objects", "Sedna's objects that concern this node.", kinds, label="kind"),
+        gauge("lc_reports_waiting", "Reports that GM has not acknowledged yet.", reports.waiting),
         gauge(
             "lc_reports_oldest_seconds",
             "Age of the oldest report that waits; 0 if none does.",
             reports.oldest_seconds or 0.0,
         ),
-        counter("lc_reports_refused_total", "Reports that were refused for good.", reports.refused),
+        counter("lc_reports_refused_total", "Reports that GM refused for good.", reports.refused),
         gauge(
             "lc_reports_of_unknown_jobs",
             "Reports of workers whose job is not known yet.",
@@ -120,24 +120,22 @@ def measure(status: LcStatus, counters: LcCounters) -> list[Metric]:
         ),
         counter(
             "lc_reports_of_unknown_jobs_dropped_total",
-            "Those that were dropped, by reason: full, expired, unfit.",
+            "Reports of unknown jobs that LC dropped, by reason: full, expired, unfit.",
             counters.unknown_jobs_dropped,
             label="reason",
         ),
         counter(
             "lc_worker_requests_total",
-            "What workers said, by the status they were answered.",
+            "Requests of workers, by the status of the answer.",
             [(str(code), count) for code, count in counters.worker_reports],
             label="status",
         ),
-        counter("lc_dataset_counts_total", "Counts of datasets.", counters.dataset_counts),
+        counter("lc_dataset_counts_total", "Datasets counted.", counters.dataset_counts),
         gauge(
             "lc_dataset_problems", "Datasets that cannot be counted now.", counters.dataset_problems
         ),
-        counter(
-            "lc_store_failures_total", "Groups of changes the disk did not take.", store.failures
-        ),
-        gauge("lc_store_failing", "1 if the disk took no changes last.", bool(store.failure)),
+        counter("lc_store_failures_total", "Failed writes to the disk.", store.failures),
+        gauge("lc_store_failing", "1 if the last write to the disk failed.", bool(store.failure)),
         gauge(
             "lc_store_set_aside",
             "1 if a broken store was set aside at the start.",

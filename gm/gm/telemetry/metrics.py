@@ -28,22 +28,22 @@ def measure(status: GmStatus, counters: GmCounters) -> list[Metric]:
             "Seconds for which the lead is proven.",
             leader.remaining_seconds,
         ),
-        counter("gm_terms_total", "Terms of leadership begun.", leader.terms),
+        counter("gm_terms_total", "Terms of leadership that this GM began.", leader.terms),
         gauge(
             "gm_shards",
-            "Shards of this GM, with --leadership shards.",
+            "Shards that this GM owns, with --leadership shards.",
             [] if status.shards is None else len(status.shards.owned),
         ),
         counter(
             "gm_shard_moves_total",
-            "Shards that came to this GM.",
+            "Shards that this GM gained.",
             [] if status.shards is None else status.shards.moves,
         ),
         gauge("gm_link_up", "1 if the relay reaches the API server.", status.is_link_up),
-        gauge("gm_synced", "1 if everything was listed once.", not status.lack),
+        gauge("gm_synced", "1 if GM has listed all collections once.", not status.lack),
         gauge(
             "gm_objects",
-            "Objects that are known, by kind.",
+            "Sedna's objects that GM follows, by kind.",
             [(it.kind, it.objects) for it in status.collections],
             label="kind",
         ),
@@ -55,8 +55,8 @@ def measure(status: GmStatus, counters: GmCounters) -> list[Metric]:
         ),
         gauge(
             "gm_backlog",
-            "What waits: objects, objects to be tried again (retries), events, reports to be "
-            "stored or in NodeReports; held_back: objects whose reports wait for others.",
+            "Work that waits: objects, retries, events, reports, node_reports; held_back: objects "
+            "whose reports wait for earlier ones.",
             [
                 ("objects", backlog.objects),
                 ("retries", backlog.retries),
@@ -67,11 +67,15 @@ def measure(status: GmStatus, counters: GmCounters) -> list[Metric]:
             ],
             label="of",
         ),
-        gauge("gm_nodes", "LCs that are connected.", len(status.nodes)),
-        counter("gm_turned_away_total", "LCs that were not served.", counters.turned_away),
+        gauge("gm_nodes", "Connected LCs.", len(status.nodes)),
+        counter(
+            "gm_turned_away_total",
+            "LCs whose connection this GM refused.",
+            counters.turned_away,
+        ),
         counter(
             "gm_reports_total",
-            "Reports by what became of them.",
+            "Reports of LCs, by outcome.",
             [
                 ("stored", reports.stored),
                 ("folded", reports.folded),
@@ -83,12 +87,12 @@ def measure(status: GmStatus, counters: GmCounters) -> list[Metric]:
         ),
         counter(
             "gm_node_report_conflicts_total",
-            "Writes of NodeReports that another was quicker than.",
+            "Writes of NodeReports that lost to another write, and are repeated.",
             counters.conflicts,
         ),
         counter(
             "gm_decisions_total",
-            "Decisions about objects by what became of them.",
+            "Decisions about objects, by outcome.",
             sorted(counters.decisions.items()),
             label="outcome",
         ),
@@ -103,7 +107,7 @@ def measure(status: GmStatus, counters: GmCounters) -> list[Metric]:
         ),
         counter(
             "gm_events_total",
-            "Events on objects by what became of them.",
+            "Events on objects, by outcome.",
             [("told", counters.events_told), ("dropped", counters.events_dropped)],
             label="outcome",
         ),

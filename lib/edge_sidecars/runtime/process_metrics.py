@@ -26,7 +26,7 @@ def measure() -> list[Metric]:
     return [
         gauge(
             "edge_sidecars_build_info",
-            "1, with the version of the program.",
+            "1; the label has the version of the program.",
             [(VERSION, 1.0)],
             label="version",
         ),
@@ -42,12 +42,12 @@ def measure() -> list[Metric]:
         ),
         gauge(
             "process_open_fds",
-            "Files and connections that are open.",
+            "Open files and connections.",
             float(len(os.listdir(_PROC / "self/fd"))),
         ),
         gauge(
             "process_max_fds",
-            "How many of them may be open.",
+            "Limit of open files and connections.",
             float(resource.getrlimit(resource.RLIMIT_NOFILE)[0]),
         ),
         gauge(

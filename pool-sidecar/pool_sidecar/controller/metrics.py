@@ -73,7 +73,7 @@ def measure(controller: Controller) -> list[Metric]:
         ),
         gauge(
             "pool_controller_refused_nodes",
-            "Nodes for which their pool has no place, by pool; pools without one are left out.",
+            "Nodes without a place in their full pool, by pool; pools without one are left out.",
             some(lambda it: it.refused),
             label="pool",
         ),
@@ -93,7 +93,7 @@ def measure(controller: Controller) -> list[Metric]:
         ),
         counter(
             "pool_controller_events_total",
-            "Events on Nodes by what became of them.",
+            "Events on Nodes, by outcome.",
             [("told", events.told), ("dropped", events.dropped)],
             label="outcome",
         ),

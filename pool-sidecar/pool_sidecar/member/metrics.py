@@ -19,25 +19,42 @@ def measure(member: Member) -> Iterable[Metric]:
     shared = pool.stream_health(now)
     borrowers = member.listener.budget.borrowers
     return (
-        gauge("pool_role", "1 for the present role.", _one_of(Role, role), label="role"),
-        gauge("pool_link", "1 for the present link.", _one_of(Link, link), label="link"),
-        gauge("pool_via", "1 for the lender; none on the own link.", _via(via), label="node"),
+        gauge(
+            "pool_role",
+            "1 for this member's present role in the pool.",
+            _one_of(Role, role),
+            label="role",
+        ),
+        gauge(
+            "pool_link",
+            "1 for how this node reaches the cloud now: own, lent or none.",
+            _one_of(Link, link),
+            label="link",
+        ),
+        gauge(
+            "pool_via",
+            "1 for the neighbour that lends its link; no series on the own link.",
+            _via(via),
+            label="node",
+        ),
         gauge("pool_hub_live", "Streams of the hub that are live; 0 without a hub.", len(live)),
         gauge(
             "pool_stream_healthy",
-            "1 if a hub of the pool is reached, or this node is it; by stream.",
+            "1 if a hub of the pool is reachable, or is this node; by stream.",
             [(it.resource, float(it.is_healthy)) for it in shared],
             label="resource",
         ),
         gauge(
             "pool_stream_ready",
-            "1 if this stream of the hub is live.",
+            "1 if the hub's stream is live, so that members can read it.",
             [(it.resource, float(it.is_ready)) for it in shared],
             label="resource",
         ),
-        gauge("pool_borrowers", "Members that borrow this link now.", len(borrowers)),
+        gauge("pool_borrowers", "Members that borrow this node's link now.", len(borrowers)),
         counter(
-            "pool_lent_bytes_total", "Bytes passed on for others.", member.listener.tunnels.passed
+            "pool_lent_bytes_total",
+            "Bytes passed on for members that borrow this node's link.",
+            member.listener.tunnels.passed,
         ),
         gauge(
             "pool_member_verdict",
@@ -45,7 +62,11 @@ def measure(member: Member) -> Iterable[Metric]:
             [(it.value, verdicts.count(it)) for it in Verdict],
             label="verdict",
         ),
-        counter("pool_heartbeats_total", "Renewals of this node's Lease.", member.heartbeats),
+        counter(
+            "pool_heartbeats_total",
+            "Renewals of this node's Lease by the member instead of kubelet.",
+            member.heartbeats,
+        ),
     )
 
 

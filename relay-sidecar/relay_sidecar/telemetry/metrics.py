@@ -80,32 +80,36 @@ def measure(status: RelayStatus, counters: RelayCounters) -> list[Metric]:
 def _state(status: RelayStatus) -> list[Metric]:
     journal = status.journal
     return [
-        _gauge("relay_link_up", "1 if upstream is within reach.", status.link.is_up),
+        _gauge("relay_link_up", "1 if the link to upstream is up.", status.link.is_up),
         Metric(
             "relay_link_state",
             Kind.GAUGE,
-            "1 for the state of the link, 0 for the others.",
+            "1 for the present state of the link to upstream, 0 for the other states.",
             tuple(({"state": it}, float(it == status.link.state)) for it in LINK_STATES),
         ),
         Metric(
             "relay_link_via",
             Kind.GAUGE,
-            "1 for the neighbour over which upstream is reached; none on the own link.",
+            "1 for the neighbour whose link is borrowed; no series on the own link.",
             (({"node": status.link.via}, 1.0),) if status.link.via else (),
         ),
         _gauge(
             "relay_link_down_seconds",
-            "Seconds since upstream went out of reach; 0 while it is within.",
+            "Seconds since the link to upstream went down; 0 while it is up.",
             status.link.down_for or 0.0,
         ),
         _gauge(
             "relay_journal_failed",
-            "1 if what is kept cannot be written at present.",
+            "1 if the relay cannot write its cache to the disk now.",
             journal.failure is not None,
         ),
-        _gauge("relay_watchers", "Watches that are open.", status.watchers),
-        _gauge("relay_watchers_limit", "--max-watchers.", status.max_watchers),
-        _gauge("relay_objects_limit", "--max-objects.", status.max_objects),
+        _gauge("relay_watchers", "Open watches of clients.", status.watchers),
+        _gauge(
+            "relay_watchers_limit", "Limit of open watches: --max-watchers.", status.max_watchers
+        ),
+        _gauge(
+            "relay_objects_limit", "Limit of cached objects: --max-objects.", status.max_objects
+        ),
         *_of_budget(status.budget),
     ]
 
@@ -113,14 +117,20 @@ def _state(status: RelayStatus) -> list[Metric]:
 def _of_budget(budget: MemoryBudget) -> list[Metric]:
     evicted = (("stream", budget.evicted_streams), ("object", budget.evicted_objects))
     return [
-        _gauge("relay_memory_used_bytes", "What is kept of objects.", budget.used),
-        _gauge("relay_memory_limit_bytes", "--memory-budget.", budget.limit),
-        _gauge("relay_streams_running", "Streams that follow upstream.", budget.running),
-        _gauge("relay_streams_limit", "--max-streams.", budget.max_streams),
+        _gauge("relay_memory_used_bytes", "Bytes of the cache in memory.", budget.used),
+        _gauge(
+            "relay_memory_limit_bytes",
+            "Limit of relay_memory_used_bytes: --memory-budget.",
+            budget.limit,
+        ),
+        _gauge("relay_streams_running", "Streams that follow upstream now.", budget.running),
+        _gauge(
+            "relay_streams_limit", "Limit of running streams: --max-streams.", budget.max_streams
+        ),
         Metric(
             "relay_evicted_total",
             Kind.COUNTER,
-            "What was deleted for want of room; object: one that was read by name or written.",
+            "Streams and single objects that the relay deleted to stay within its limits.",
             tuple(({"kind": kind}, float(count)) for kind, count in evicted),
         ),
     ]
@@ -139,20 +149,26 @@ def _of_streams(streams: Sequence[StreamStatus]) -> list[Metric]:
         Metric(
             "relay_streams",
             Kind.GAUGE,
-            "Upstream lists and watches that are kept, by state.",
+            "Streams (one upstream list and watch each), by state.",
             tuple(({"state": state}, float(count)) for state, count in sorted(states.items())),
         ),
+        gauge("relay_stream_objects", "Objects in a stream.", [it.objects for it in streams]),
         gauge(
-            "relay_stream_objects", "Objects that a stream holds.", [it.objects for it in streams]
+            "relay_stream_bytes",
+            "Bytes of a stream's objects and window.",
+            [it.size_bytes for it in streams],
         ),
-        gauge("relay_stream_bytes", "Their size.", [it.size_bytes for it in streams]),
         gauge(
             "relay_stream_age_seconds",
-            "Seconds since upstream last said that nothing is missing, unless idle.",
+            "Seconds since upstream confirmed that a stream misses nothing; not of idle ones.",
             # It has no readers: its upstream watch was ended on purpose.
             [None if it.state == "idle" else it.age for it in streams],
         ),
-        gauge("relay_stream_watchers", "Watches that read it.", [it.watchers for it in streams]),
+        gauge(
+            "relay_stream_watchers",
+            "Open watches of clients on a stream.",
+            [it.watchers for it in streams],
+        ),
     ]
 
 
@@ -160,23 +176,23 @@ def _of_endpoint_view(view: EndpointViewStatus) -> list[Metric]:
     return [
         _gauge(
             "relay_endpoint_view_verdicts",
-            "1 while the endpoint view goes by verdicts of the pool; 0: it is as upstream.",
+            "1 if the endpoint view uses verdicts of the pool, 0 if it shows what upstream has.",
             view.has_verdicts,
         ),
         Metric(
             "relay_endpoint_view_endpoints",
             Kind.GAUGE,
-            "Endpoints that are not as upstream has them: silent, not ready; kept, still ready.",
+            "Endpoints that the view shows unlike upstream: silent, as not ready; kept, as ready.",
             (({"as": "silent"}, float(view.silent)), ({"as": "kept"}, float(view.kept))),
         ),
         _counter(
             "relay_endpoint_view_changes_total",
-            "EndpointSlices that changed in the endpoint view alone.",
+            "Changes of EndpointSlices in the endpoint view that upstream did not make.",
             view.changes,
         ),
         _gauge(
             "relay_endpoint_view_watchers",
-            "Watches of the endpoint view that are open.",
+            "Open watches of the endpoint view.",
             view.watchers,
         ),
     ]
@@ -187,7 +203,7 @@ def _counted(counters: RelayCounters) -> list[Metric]:
         Metric(
             "relay_requests_total",
             Kind.COUNTER,
-            "Answers by method, status code and source: what is kept here, or upstream.",
+            "Requests by method, status code and source of the answer: cache or upstream.",
             tuple(
                 ({"method": method, "code": str(code), "source": source}, float(count))
                 for (method, code, source), count in sorted(counters.requests.items())
@@ -205,7 +221,7 @@ def _counted(counters: RelayCounters) -> list[Metric]:
         Metric(
             "relay_stream_refusals_total",
             Kind.COUNTER,
-            "Streams that upstream refused, by status code; 429: --max-objects was reached.",
+            "Streams that upstream refused, by status code; 429: no room within --max-objects.",
             tuple(
                 ({"resource": resource, "code": str(code)}, float(count))
                 for (resource, code), count in sorted(counters.refusals.items())
@@ -214,49 +230,51 @@ def _counted(counters: RelayCounters) -> list[Metric]:
         Metric(
             "relay_unreadable_total",
             Kind.COUNTER,
-            "Items of lists and events of watches that could not be read, and were stepped over.",
+            "Items of lists and events of watches that were skipped because they are unreadable.",
             tuple(
                 ({"resource": resource, "what": what}, float(count))
                 for (resource, what), count in sorted(counters.unreadable.items())
             ),
         ),
-        _counter("relay_events_received_total", "Events from upstream.", counters.events_received),
         _counter(
-            "relay_events_sent_total", "Events to all watchers together.", counters.events_sent
+            "relay_events_received_total",
+            "Watch events received from upstream.",
+            counters.events_received,
         ),
+        _counter("relay_events_sent_total", "Watch events sent to clients.", counters.events_sent),
         _counter(
             "relay_upstream_received_bytes_total",
-            "Bytes of lists and watches from upstream.",
+            "Bytes of lists and watches received from upstream.",
             counters.bytes_received,
         ),
         _counter(
             "relay_link_changes_total",
-            "How often upstream went out of reach or came back.",
+            "How often the link to upstream went down or came up.",
             counters.link_changes,
         ),
         _counter(
             "relay_relists_total",
-            "Lists after the first of a stream: upstream no longer knew its version.",
+            "Lists after the first of a stream: upstream no longer had its version.",
             counters.relists,
         ),
         _counter(
             "relay_slow_watchers_closed_total",
-            "Watches that were ended because their reader fell behind.",
+            "Watches that were closed because the client read too slowly (--watch-buffer).",
             counters.slow_watchers,
         ),
         _counter(
             "relay_tokens_replayed_total",
-            "TokenRequests that were answered with a kept answer.",
+            "TokenRequests that were answered from the cache while upstream was unreachable.",
             counters.tokens_replayed,
         ),
         _counter(
             "relay_journal_rows_rejected_total",
-            "Rows of the journal about rights that no relay with this key has written: deleted.",
+            "Rows about rights that were deleted from the disk: no relay with this key wrote them.",
             counters.rows_rejected,
         ),
         _counter(
             "relay_lying_hubs_total",
-            "How often a hub of the pool told what the API server does not: left for an hour.",
+            "Hubs of the pool that sent what the API server does not have; avoided for an hour.",
             counters.lying_hubs,
         ),
     ]
