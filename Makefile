@@ -1,4 +1,4 @@
-.PHONY: help .venv demo test test-long test-deps test-container test-kubernetes test-strangers test-node soak-links soak-limits images release release-node docs check bench bench-relay bench-gm bench-node bench-shards bench-pool nemesis nemesis-gm nemesis-pool nemesis-shards nemesis-vip explore mutants lock clean
+.PHONY: help .venv demo test test-long test-deps test-container test-kubernetes test-strangers test-node soak-links soak-limits images release release-node docs check bench bench-relay bench-gm bench-node bench-shards bench-pool nemesis nemesis-gm nemesis-pool nemesis-shards nemesis-vip drill-shards explore mutants lock clean
 # Another interpreter than python3: make PYTHON=python3.12 demo
 PYTHON ?= python3
 export PYTHON
@@ -81,6 +81,9 @@ bench-node: .venv ## nodes behind relays, rebooted while cut, and at rest beside
 
 nemesis: .venv ## random faults for half an hour; ARGS=--help
 	@.venv/bin/python -m tools.nemesis.elector $(ARGS)
+
+drill-shards: .venv ## client-go candidates beside electors with shards for ten minutes, and etcd restored from a backup of ten minutes ago
+	@.venv/bin/python -m pytest tests/integration/elector/shards/test_drills.py -m manual -s $(ARGS)
 
 explore: .venv ## all schedules of a few faults upon the pure cores of the elector; ARGS=--deep: more of them, for hours
 	@.venv/bin/python -m tools.explore $(ARGS)

@@ -68,8 +68,7 @@ class ShardLeaseClient(LeaseClient):
             return ""
         return (
             f"the Lease {config.namespace}/{config.member_lease} exists without the label "
-            f"{self._label}: it belongs to somebody else; use another --lease or --identity, or "
-            "delete it"
+            f"{self._label}: it belongs to somebody else; use another --lease, or delete it"
         )
 
     async def list(self) -> Listed | Refused | Lost:

@@ -16,6 +16,7 @@ from tests.unit.repository.checkout import ROOT, document
 MARKS = ("slow", "long", "manual")
 # Played in neither stage, each beside a smaller case that is.
 MANUAL = {
+    "tests/integration/elector/shards/test_drills.py",
     "tests/integration/pool/test_host_signs.py",
     "tests/integration/relay/link/test_restored.py",
     "tests/integration/relay/link/test_soak.py",

@@ -19,13 +19,14 @@ from tools.harness.pods.observers.observer import Observed
 from tools.harness.pods.observers.polling import Polling
 
 SOURCE = Path(__file__).parent / "shardobserver"
-# Seconds: whoever restarts has another port.
+# Seconds: a pod that restarts has another port.
 PORT_INTERVAL = 0.02
 
 
 @dataclass(frozen=True)
 class Span:
-    """A shard in one term of one pod: when it was first and last seen owned, in seconds."""
+    """A shard in one term of one pod: when it was first and last seen owned, in seconds. The same
+    token once more, after the pod answered otherwise, is another one."""
 
     pod: str
     shard: int
@@ -53,7 +54,7 @@ def two_owners(spans: Sequence[Span]) -> list[TwoOwners]:
     for span in spans:
         of_shard.setdefault(span.shard, []).append(span)
     for terms in of_shard.values():
-        terms.sort(key=lambda it: (it.token, it.pod))
+        terms.sort(key=lambda it: (it.token, it.pod, it.first))
         last = terms[0]
         for newer in terms[1:]:
             if last.last > newer.first:
@@ -63,8 +64,8 @@ def two_owners(spans: Sequence[Span]) -> list[TwoOwners]:
 
 
 def together(spans: Sequence[Span]) -> list[tuple[Span, Span]]:
-    """Spans of one shard and two pods that have a moment in common. A restore of etcd gives tokens
-    out again, so that they order nothing there."""
+    """Spans of one shard and two pods that have a moment in common. A restore of etcd gives the
+    same tokens again, so that they order nothing there."""
     of_shard: dict[int, list[Span]] = {}
     for span in sorted(spans, key=lambda it: it.first):
         of_shard.setdefault(span.shard, []).append(span)

@@ -1,6 +1,5 @@
 """S1-S7 (docs/explanation/shards.md) and bad input: real processes, a real kube-apiserver."""
 
-import math
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -9,6 +8,7 @@ from functools import partial
 import pytest
 
 from edge_sidecars.apimachinery.selection.shard_ranges import shard_of
+from tests.integration.elector.shards.judged import assert_never_beside_an_owner
 from tools.harness.controlplane.clients.answer import ask
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.peers.candidate import ClientGoCandidate
@@ -294,37 +294,9 @@ def test_s1_a_client_go_leader_and_owners_are_never_there_at_once(
         ring.wait_even([heir])
         time.sleep(3 * FAST_DURATION)
         assert [term.identity for it in (old, again) for term in it.terms()] == ["old"]
-        assert_never_both(observer, old, again)
-
-
-@pytest.mark.long
-@pytest.mark.slow
-def test_s1_and_s2_members_go_by_what_etcd_was_restored_to() -> None:
-    """Its versions are given out again; a member that joined after the backup is unknown to it."""
-    with ControlPlane() as plane, ShardedFleet(plane, plane.create_namespace()) as ring:
-        ring.create_empty_lease()
-        pods = ring.spread(2, timing=FAST)
-        plane.back_up()
-        pods.append(ring.join(timing=FAST))
-        ring.wait_even(pods)
-        with ShardObserver(pods, asked=(0,)) as observer:
-            time.sleep(2 * FAST_DURATION)
-            plane.restore()
-            ring.wait_even(pods, timeout=FAST_DURATION + SOON)
-            assert observer.spans()
-        assert all(pod.is_running for pod in pods)
-
-
-def assert_never_both(observer: ShardObserver, *peers: ClientGoCandidate) -> None:
-    """By all that was seen since the observer was entered."""
-    spans = observer.spans()
-    assert observer.answers > 0
-    assert spans, "an owner was never seen"
-    assert two_owners(spans) == []
-    for term in (term for peer in peers for term in peer.terms()):
-        ended_at = term.ended_at or math.inf
-        both = [it for it in spans if it.first < ended_at and term.started_at < it.last]
-        assert not both, f"{term} beside {both[0]}"
+        spans = observer.spans()
+        assert two_owners(spans) == []
+        assert_never_beside_an_owner(spans, old, again)
 
 
 def test_a_member_that_may_not_list_says_so_in_its_reason(ring: ShardedFleet) -> None:

@@ -1,5 +1,7 @@
 // Command shardobserver asks electors from outside which shards they own: the document every 10 ms,
-// and /owns for some shards. It keeps, for each shard and term, when it was owned first and last.
+// and /owns for some shards. It keeps, for each shard and term, when it was owned first and last. A
+// restore of etcd gives fencing tokens out again: once a pod has answered that it does not own the
+// shard in that term, or listens on another port, a later answer that it does begins another span.
 //
 // It reads lines: "pod NAME PORT" (again after a restart), "report". A report is one line of JSON.
 package main
@@ -9,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"sync"
@@ -36,12 +39,15 @@ type span struct {
 	term
 	First float64 `json:"first"`
 	Last  float64 `json:"last"`
+	// When an answer to a later request was received that did not say so; +Inf before.
+	ended float64
 }
 
 type observer struct {
 	mutex   sync.Mutex
 	ports   map[string]string
 	spans   map[term]*span
+	over    []*span
 	answers int
 }
 
@@ -60,12 +66,32 @@ func (o *observer) saw(of term, sent, received float64) {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
 	found, known := o.spans[of]
+	if known && sent > found.ended {
+		o.over = append(o.over, found)
+		known = false
+	}
 	if !known {
-		o.spans[of] = &span{of, received, sent}
+		o.spans[of] = &span{of, received, sent, math.Inf(1)}
 		return
 	}
 	found.First = min(found.First, received)
 	found.Last = max(found.Last, sent)
+}
+
+// ends ends the spans that an answer did not name, though it was asked for after their last one.
+func (o *observer) ends(is func(term) bool, sent, received float64) {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	for of, found := range o.spans {
+		if is(of) && sent > found.Last {
+			found.ended = min(found.ended, received)
+		}
+		if sent > found.ended+patience.Seconds() {
+			// No answer that belongs to it is under way any more.
+			o.over = append(o.over, found)
+			delete(o.spans, of)
+		}
+	}
 }
 
 func (o *observer) port(pod string) string {
@@ -107,30 +133,38 @@ func (o *observer) watchDocument(pod string) {
 		if response.StatusCode != http.StatusOK || json.NewDecoder(response.Body).Decode(&document) != nil {
 			return
 		}
+		owned := map[term]bool{}
 		for _, it := range document.Owned {
-			o.saw(term{pod, it.Shard, it.FencingToken}, sent, received)
+			of := term{pod, it.Shard, it.FencingToken}
+			owned[of] = true
+			o.saw(of, sent, received)
 		}
+		o.ends(func(it term) bool { return it.Pod == pod && !owned[it] }, sent, received)
 	})
 }
 
 func (o *observer) watchShard(pod string, shard int) {
 	path := fmt.Sprintf("/owns?shard=%d", shard)
 	o.watch(pod, path, func(response *http.Response, sent, received float64) {
-		var token int64
-		if response.StatusCode != http.StatusOK {
-			return
+		var owned term
+		if response.StatusCode == http.StatusOK {
+			var token int64
+			if _, err := fmt.Sscan(response.Header.Get("X-Shard-Fencing-Token"), &token); err != nil {
+				panic("a 200 without a fencing token")
+			}
+			owned = term{pod, shard, token}
+			o.saw(owned, sent, received)
 		}
-		if _, err := fmt.Sscan(response.Header.Get("X-Shard-Fencing-Token"), &token); err != nil {
-			panic("a 200 without a fencing token")
-		}
-		o.saw(term{pod, shard, token}, sent, received)
+		o.ends(func(it term) bool {
+			return it.Pod == pod && it.Shard == shard && it != owned
+		}, sent, received)
 	})
 }
 
 func (o *observer) report() {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
-	spans := make([]*span, 0, len(o.spans))
+	spans := append(make([]*span, 0, len(o.over)+len(o.spans)), o.over...)
 	for _, it := range o.spans {
 		spans = append(spans, it)
 	}
@@ -165,6 +199,8 @@ func main() {
 			_, known := observer.ports[pod]
 			observer.ports[pod] = port
 			observer.mutex.Unlock()
+			now := observer.seconds()
+			observer.ends(func(it term) bool { return it.Pod == pod }, now, now)
 			if !known {
 				go observer.watchDocument(pod)
 				for _, shard := range asked {
