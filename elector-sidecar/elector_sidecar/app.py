@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from edge_sidecars.kubeapi import (
     POOLED_FOR,
@@ -32,9 +32,10 @@ from elector_sidecar.config import PREFIX
 from elector_sidecar.config.config import Address, BadInput, Config, load, parser
 from elector_sidecar.elector import Elector
 from elector_sidecar.leases.lease_file import LeaseFile
+from elector_sidecar.machine import Machine, SingleMachine
 from elector_sidecar.main_container import MainContainer
 from elector_sidecar.notifiers.lease_events import LeaseEvents
-from elector_sidecar.web.endpoints import ElectorEndpoints
+from elector_sidecar.web.endpoints import ElectorEndpoints, MakeMore
 from elector_sidecar.web.listener import (
     ListenerUnresponsive,
     check_listener,
@@ -43,9 +44,6 @@ from elector_sidecar.web.listener import (
 )
 from elector_sidecar.web.unnamed_lease import UnnamedLease
 from elector_sidecar.web.wait_limit import WaitLimit
-
-if TYPE_CHECKING:
-    from elector_sidecar.sharding import Sharding
 
 LISTENER_UNRESPONSIVE = 1
 # Seconds at the end for label, events, notification and telemetry, all of them together; the Lease
@@ -157,8 +155,8 @@ async def _contend(
     )
     async with MainContainer() as main, AsyncExitStack() as stack:
         stack.push_async_callback(server.close)
-        sharding = _sharding(config, server, identity)
-        elector = Elector(config, server, main, identity=identity, sharding=sharding)
+        machine, more = _machine(config, server, identity)
+        elector = Elector(config, main, machine, identity=identity)
         loop = asyncio.get_running_loop()
 
         def stop() -> None:
@@ -169,7 +167,7 @@ async def _contend(
         install_signal_handlers(loop, stop, logger=logger)
         if stopping is not None and stopping.is_set():
             elector.terminate()
-        listeners = _listeners(config, elector)
+        listeners = _listeners(config, elector, more)
         stack.push_async_callback(_close, listeners)
         for listener in listeners:
             await listener.open()
@@ -188,13 +186,15 @@ async def _contend(
                 task.cancel()
 
 
-def _sharding(config: Config, server: ApiClient, identity: str) -> "Sharding | None":
-    """Imported only where used: 17 modules, half a MiB of every pod that has no shards."""
+def _machine(config: Config, server: ApiClient, identity: str) -> tuple[Machine, MakeMore | None]:
+    """With what it answers beside. Shards are imported only where they are used: half a MiB."""
     if config.shards is None:
-        return None
-    from elector_sidecar.sharding import Sharding
+        return SingleMachine(config, server, identity=identity), None
+    from elector_sidecar.shards.endpoints import ShardEndpoints
+    from elector_sidecar.shards.machine import ShardMachine
 
-    return Sharding(config, server, identity=identity)
+    machine = ShardMachine(config, server, identity=identity)
+    return machine, partial(ShardEndpoints, machine)
 
 
 async def _follow(lease_file: LeaseFile, name: str, elector: Elector) -> None:
@@ -271,18 +271,18 @@ async def _close(listeners: list[Listener]) -> None:
     await asyncio.gather(*(listener.close() for listener in listeners))
 
 
-def _listeners(config: Config, elector: Elector) -> list[Listener]:
+def _listeners(config: Config, elector: Elector, more: MakeMore | None) -> list[Listener]:
     """The first one is watched: it is the one that the main asks. Others promise nothing."""
     limit = _limit(config)
     most, few = limit * 3 // 4, min(limit * 3 // 4, MAX_REMOTE_WAITS)
     return _bound(
         config,
         (
-            ElectorEndpoints(elector, WaitLimit(most)).handle,
+            ElectorEndpoints(elector, WaitLimit(most), more=more).handle,
             ElectorEndpoints(
                 elector, WaitLimit(most), strangers=WaitLimit(few), promises=False
             ).handle_contrib,
-            ElectorEndpoints(elector, WaitLimit(few), promises=False).handle_probe,
+            ElectorEndpoints(elector, WaitLimit(few), promises=False, more=more).handle_probe,
         ),
     )
 

@@ -10,35 +10,18 @@ import random
 import time
 from collections.abc import Coroutine, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from edge_sidecars.kubeapi import ApiClient
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.runtime.tasks import Tasks
 from elector_sidecar.config.config import Config
 from elector_sidecar.core.candidacy import ElectionView
-from elector_sidecar.core.election import Command, Election
 from elector_sidecar.core.handover import Intent
-from elector_sidecar.core.lease import Lease
-from elector_sidecar.core.lease_watch import ReadLease, WatchLease
-from elector_sidecar.core.lease_writes import Candidate, WriteLease
 from elector_sidecar.core.lifecycle import Health, LeaseFacts, Lifecycle, LifecyclePolicy
-from elector_sidecar.leases.lease_client import (
-    Applied,
-    Conflicted,
-    Found,
-    LeaseClient,
-    Lost,
-    Refused,
-)
+from elector_sidecar.machine import Machine
 from elector_sidecar.main_container import REFUSAL_RECHECK, MainContainer
 from elector_sidecar.status import ElectorStatus, describe
-
-if TYPE_CHECKING:
-    from elector_sidecar.sharding import Sharding
-    from elector_sidecar.shards.shard_election import Command as ShardCommand
-    from elector_sidecar.shards.shard_election import ShardElection
 
 # So long the pump sleeps at most: a suspend does not stretch its timers beyond this.
 MAX_SLEEP = 10.0
@@ -50,36 +33,17 @@ class Elector:
     """One candidate. `status(now)` is what handlers answer from; `changed()` wakes long polls."""
 
     def __init__(
-        self,
-        config: Config,
-        server: ApiClient,
-        main: MainContainer,
-        *,
-        identity: str,
-        sharding: "Sharding | None" = None,
+        self, config: Config, main: MainContainer, machine: Machine, *, identity: str
     ) -> None:
-        """`sharding`: where `config.shards` is set, of the same identity."""
         now = boottime()
         self.config = config
         self.identity = identity
-        # Whether anybody was told that this pod leads, or may be by a way that is not seen here.
-        self._was_told = _tells_by_itself(config)
         self._main = main
-        self.sharding = sharding
-        self._machine: Election | ShardElection
-        if sharding is None:
-            self._client = LeaseClient(server, config)
-            self._election = self._machine = Election(
-                Candidate(
-                    identity, config.namespace, config.lease, config.timing, config.take_missing
-                ),
-                now=now,
-            )
-        else:
-            self._client = sharding.client
-            self._machine = sharding.machine
-            self._election = self._machine.election
-        self._lifecycle = Lifecycle(_policy(config), now=now)
+        self.machine = machine
+        self._election = machine.election
+        # Whether this pod's lead may have been learnt, or by a way that is not seen here.
+        self._was_told = machine.has_confirmations or _tells_by_itself(config)
+        self._lifecycle = Lifecycle(_policy(config, machine), now=now)
         self._plan = self._lifecycle.plan(now, self._facts(now, self._election.view(now)))
         self._kick = asyncio.Event()
         self._change = asyncio.Event()
@@ -98,17 +62,12 @@ class Elector:
     @property
     def api_requests(self) -> Mapping[tuple[str, str], int]:
         """How often each (verb, result) was: "sent" counts all, other results the failed ones."""
-        return self._client.requests
+        return self.machine.client.requests
 
     # ── what is true ──
 
     def status(self, now: float) -> ElectorStatus:
-        return self._described(self._view(now), now)
-
-    def _view(self, now: float) -> ElectionView:
-        """With shards it is shard 0 that is led."""
-        view = self._election.view(now)
-        return view if self.sharding is None else self.sharding.machine.leader_view(now, view)
+        return self._described(self.machine.view(now), now)
 
     def _described(self, view: ElectionView, now: float) -> ElectorStatus:
         status = describe(
@@ -118,32 +77,28 @@ class Elector:
             config=self.config,
             plan=self._plan,
             is_open=self._lifecycle.is_open,
-            refusal=self._client.refusal(now),
+            refusal=self.machine.client.refusal(now),
         )
-        reason = "" if self.sharding is None else self.sharding.machine.reason(now)
+        reason = self.machine.reason(now)
         return replace(status, reason=reason) if reason else status
 
     def tell(self, status: ElectorStatus) -> None:
-        """A main is told this: with shards, what it is told of the lead is of shard 0 (S6)."""
+        """A main is promised this."""
         self.note_told(status)
-        if self.sharding is not None and status.view.valid_until is not None:
-            self.sharding.machine.tell(status.now, [0], status.view.valid_until)
+        if status.view.valid_until is not None:
+            self.machine.tell(status.now, status.view.valid_until)
 
     def note_told(self, status: ElectorStatus) -> None:
         """Somebody is told this: if it is of the lead, a main may be at work from now on."""
         self._was_told = self._was_told or status.is_leader
 
-    def membership_reason(self, now: float) -> str:
-        """With shards: why this pod is no member, in words; of one that is, what the API server
-        forbids it, without which it may not see the others; "" if nothing."""
+    def lease_reason(self, now: float) -> str:
+        """Why this process does not hold its own Lease, in words; if it does, what the API server
+        forbids it, "" for nothing."""
         view = self._election.view(now)
         if view.is_leader:
-            return self._client.refusal(now)
+            return self.machine.client.refusal(now)
         return self._described(view, now).reason
-
-    def advance_soon(self) -> None:
-        """Something was reported to the shards from outside of the pump."""
-        self._kick.set()
 
     def is_wedged(self, now: float) -> bool:
         """P9: the next planned step is overdue by more than a lease duration."""
@@ -188,7 +143,7 @@ class Elector:
         async with asyncio.TaskGroup() as group:
             tasks = self._tasks = Tasks(group)
             if self.config.health_url:
-                self._spawn(self._check_health(self.config.health_url))
+                self.spawn(self._check_health(self.config.health_url))
             while True:
                 self._kick.clear()
                 self._advance()
@@ -208,16 +163,16 @@ class Elector:
         now = boottime()
         view = self._settled(now)
         wall = time.time()
-        while commands := self._machine.advance(now, wall=wall, chance=random.random()):
+        while commands := self.machine.advance(now, wall=wall, chance=random.random()):
             for command in commands:
-                self._perform(command)
+                self.machine.perform(command, self)
         if self._plan.drains and self._drain is None:
-            self._drain = self._spawn(self._drain_main())
+            self._drain = self.spawn(self._drain_main())
         elif not self._plan.drains and self._drain is not None:
             self._drain.cancel()
             self._drain = None
         self._due_at = min(
-            self._machine.wake_at(now),
+            self.machine.wake_at(now),
             self._lifecycle.wake_at(),
             math.inf if view.valid_until is None else view.valid_until,
             now + MAX_SLEEP,
@@ -232,19 +187,15 @@ class Elector:
         while True:
             view = self._election.view(now)
             is_holding = self._election.intent is Intent.HOLD
-            if self.sharding is not None and is_holding and self.sharding.is_settled(now):
+            if is_holding and self.machine.is_settled(now):
                 self._lifecycle.main_stopped()
             self._plan = self._lifecycle.plan(now, self._facts(now, view))
             if self._plan.intent is self._election.intent:
-                return self._view(now)
-            self._machine.set_intent(now, self._plan.intent)
+                return self.machine.view(now)
+            self.machine.set_intent(now, self._plan.intent)
 
     def _facts(self, now: float, view: ElectionView) -> LeaseFacts:
-        is_leader, terms = view.is_leader, self._election.terms
-        if self.sharding is not None:
-            # A member without shards has put nothing to work.
-            machine = self.sharding.machine
-            is_leader, terms = bool(machine.owned(now)), machine.ownership.takes
+        is_leader, terms = self.machine.work(now)
         return LeaseFacts(
             is_leader=is_leader,
             holds_record=self._election.holds_record,
@@ -267,7 +218,7 @@ class Elector:
     def _announce(self, status: ElectorStatus) -> None:
         before = self._told
         outcome, ended = self._lifecycle.outcome.number, self._outcome
-        has_moved = self.sharding is not None and self.sharding.has_changed(status.now)
+        has_moved = self.machine.has_changed(status.now)
         is_same = before is not None and status.is_same_state(before) and outcome == ended
         if is_same and not has_moved:
             return
@@ -312,53 +263,15 @@ class Elector:
                 ),
             )
 
-    # ── commands ──
+    # ── what machines are performed with ──
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         if self._tasks is None:
             raise RuntimeError("the elector does not run")
         return self._tasks.spawn(work)
 
-    def _perform(self, command: "Command | ShardCommand") -> None:
-        match command:
-            case ReadLease():
-                self._spawn(self._read(command))
-            case WriteLease():
-                self._spawn(self._write(command))
-            case WatchLease():
-                if self._watching is not None:
-                    self._watching.cancel()
-                self._watching = self._spawn(self._watch(command))
-            case _ if self.sharding is not None:
-                self.sharding.perform(command, self._spawn, self._kick.set)
-
-    async def _read(self, read: ReadLease) -> None:
-        match await self._client.read():
-            case Found(lease):
-                self._election.read_answered(read.id, boottime(), lease)
-            case Lost(retry_after):
-                self._election.read_failed(read.id, boottime(), retry_after=retry_after)
-        self._kick.set()
-
-    async def _write(self, write: WriteLease) -> None:
-        match await self._client.write(write):
-            case Applied(lease):
-                self._election.write_answered(write.id, boottime(), lease)
-            case Conflicted():
-                self._election.write_conflicted(write.id, boottime())
-            case Refused(retry_after):
-                self._election.write_refused(write.id, boottime(), retry_after=retry_after)
-            case Lost(retry_after):
-                self._election.write_lost(write.id, boottime(), retry_after=retry_after)
-        self._kick.set()
-
-    async def _watch(self, watch: WatchLease) -> None:
-        def on_event(lease: Lease, *, is_deleted: bool) -> None:
-            if self._election.event_arrived(watch.id, boottime(), lease, is_deleted=is_deleted):
-                self._kick.set()
-
-        is_orderly = await self._client.watch(watch, on_event)
-        self._election.watch_ended(watch.id, boottime(), is_orderly=is_orderly)
+    def wake(self) -> None:
+        """Something was reported to the machine."""
         self._kick.set()
 
     # ── the main ──
@@ -391,22 +304,20 @@ def _tells_by_itself(config: Config) -> bool:
     """Whether there is a main that the flags name, or one that learns of the lead from elsewhere:
     contrib's clients may ask any pod."""
     mains = (config.health_url, config.drain_url, config.notify_url, config.leader_label)
-    others = (config.contrib_listen, config.shards)
-    return any(it is not None for it in (*mains, *others))
+    return any(it is not None for it in (*mains, config.contrib_listen))
 
 
-def _policy(config: Config) -> LifecyclePolicy:
-    has_shards = config.shards is not None
-    # With shards, what the main was told of their validity passes before the Lease is let expire.
-    drain_timeout = max(config.drain_timeout, config.timing.validity if has_shards else 0.0)
+def _policy(config: Config, machine: Machine) -> LifecyclePolicy:
+    # What the main was promised passes before the Lease is left to expire.
+    promised = config.timing.validity if machine.has_confirmations else 0.0
     return LifecyclePolicy(
         has_health=config.health_url is not None,
         health_failures=config.health_failures,
         health_grace=config.health_grace,
         health_backoff=config.health_backoff,
         has_drain=config.drain_url is not None,
-        drain_timeout=drain_timeout,
+        drain_timeout=max(config.drain_timeout, promised),
         release_on_term=config.release_on_term,
         release_timeout=RELEASE_ATTEMPTS * config.timing.request_timeout,
-        has_confirmations=has_shards,
+        has_confirmations=machine.has_confirmations,
     )

@@ -1,2 +1,2 @@
-"""The Leases of an election over kubeapi: which one is named, the own, those of an election for
-shards. Performs the cores' commands and returns what happened; knows no rule of election."""
+"""The Lease of an election over kubeapi, and its name in a file. Performs the core's commands and
+returns what happened; knows no rule of election."""

@@ -36,6 +36,7 @@ from elector_sidecar.core.lease_writes import WriteLease
 WATCH_SECONDS = 3600
 # One line about the same trouble so often.
 COMPLAINT_INTERVAL = 60.0
+LEASES = 'apiGroups: ["coordination.k8s.io"], resources: ["leases"]'
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,15 @@ class LeaseClient:
         refused = ", ".join(verbs)
         if self._denial:
             return f"the API server forbids {refused} (403): {self._denial}"
-        return f"the API server forbids {refused} (403): needs {needed_rules(self._config)}"
+        return f"the API server forbids {refused} (403): needs {self._needed_rules()}"
+
+    def _needed_rules(self) -> str:
+        """What the Role must have, as one line of YAML; RBAC cannot limit `create` to a name."""
+        named = f'resourceNames: ["{self._config.lease}"], verbs: ["get", "watch", "update"]'
+        return self._role(f'{{{LEASES}, {named}}}, {{{LEASES}, verbs: ["create"]}}')
+
+    def _role(self, rules: str) -> str:
+        return f"Role in namespace {self._config.namespace}: [{rules}]"
 
     async def read(self) -> Found | Lost:
         try:
@@ -234,24 +243,11 @@ class LeaseClient:
             is_rbac = " cannot " in str(error)
             self._denial = "" if is_rbac else str(error)
             if is_rbac:
-                details["missing_rule"] = needed_rules(self._config)
+                details["missing_rule"] = self._needed_rules()
             self._forbidden[verb] = boottime()
             cause = f"forbidden {self._denial}"
         is_due = self._complaints.allows(cause)
         (logger.warning if is_due else logger.debug)(message, extra=fields(**details))
-
-
-def needed_rules(config: Config) -> str:
-    """What the Role must have, as one line of YAML; RBAC cannot limit `create` to a name."""
-    leases = 'apiGroups: ["coordination.k8s.io"], resources: ["leases"]'
-    if config.shards is not None:
-        verbs = '["get", "list", "watch", "create", "update"]'
-        return f"Role in namespace {config.namespace}: [{{{leases}, verbs: {verbs}}}]"
-    return (
-        f"Role in namespace {config.namespace}: "
-        f'[{{{leases}, resourceNames: ["{config.lease}"], verbs: ["get", "watch", "update"]}}, '
-        f'{{{leases}, verbs: ["create"]}}]'
-    )
 
 
 def failure_of(error: Exception) -> Refused | Lost:

@@ -4,7 +4,7 @@ Pure. Guarantee (S6): a shard that is given up is answered 503 first, and is rea
 only when the main has confirmed, or when every validity that it was told for it has passed.
 
     owned ──give_up──► handing over ──confirmed, or told validity over──► ready ──written──► gone
-      └────────────── end_term: the member gives up everything ──► relinquished ──► settled
+      └──────────── relinquish: the member gives up everything ──► relinquished ──► settled
 """
 
 import math
@@ -82,19 +82,31 @@ class Ownership:
         for shard in self.owned[len(self.owned) - count :]:
             self.shards[shard].given_up_at = now
 
-    def is_told(self, now: float) -> bool:
-        """Whether the main may work on something now, by what it was told."""
-        return any(it.told_until > now for it in self.shards.values())
-
-    def end_term(self, now: float, *, by_itself: bool) -> None:
-        """All at once; `by_itself`: the Lease is still held, and released when it is settled."""
-        if by_itself:
-            for shard, it in self.shards.items():
-                it.given_up_at = now if it.given_up_at is None else it.given_up_at
-                self.relinquished[shard] = it
-        else:
-            self.losses += len(self.shards)
+    def relinquish(self, now: float) -> None:
+        """All at once; the Lease is held until they are settled."""
+        for shard, it in self.shards.items():
+            it.given_up_at = now if it.given_up_at is None else it.given_up_at
+            self.relinquished[shard] = it
         self.shards = {}
+
+    def lose(self) -> None:
+        """All at once, and others may own them."""
+        self.losses += len(self.shards)
+        self.shards = {}
+
+    def lapse(self, now: float) -> bool:
+        """The term ended without being given up. True if the main may work on, by what it was
+        told: then all is settled first, as if it was relinquished."""
+        is_told = any(it.told_until > now for it in self.shards.values())
+        self.losses += len(self.shards)
+        if is_told:
+            self.relinquish(now)
+        self.shards = {}
+        return is_told
+
+    def main_stopped(self) -> None:
+        """On all that was relinquished."""
+        self.relinquished.clear()
 
     # ── what the main was told, and says ──
 

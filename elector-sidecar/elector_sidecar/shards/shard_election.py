@@ -157,13 +157,13 @@ class ShardElection:
         if intent is not Intent.CONTEND and self.election.intent is Intent.CONTEND:
             if self.valid_until(now) is not None and self._number is not None:
                 self.membership.protect(self._number)
-                self.ownership.end_term(now, by_itself=True)
+                self.ownership.relinquish(now)
             else:
-                self.ownership.end_term(now, by_itself=False)
+                self.ownership.lose()
             self._number = None
         if intent is Intent.RELEASE:
-            # Whoever releases knows that the main has stopped (S6).
-            self.ownership.relinquished.clear()
+            # A release is planned only when the main has stopped (S6).
+            self.ownership.main_stopped()
         self.election.set_intent(now, intent)
 
     def is_settled(self, now: float) -> bool:
@@ -192,7 +192,7 @@ class ShardElection:
         if any(isinstance(command, ListLeases) for command in asked):
             self._before_list = (self._stream.version, self._newest())
         commands += asked
-        self.members.version = self._stream.version
+        self.members.arrived(self._stream.version)
         planned = None if self._is_writing() else self._plan.next(now, stamp=micro_time(wall))
         if planned is not None and planned.due_at <= now:
             commands.append(self._write(now, planned))
@@ -231,24 +231,21 @@ class ShardElection:
             if self._number is not None:
                 self._lose_term(now, self._number)
             self._number = number
-            self.membership.is_founder = False
+            self.membership.begin_term()
             self._doubtful.clear()
             self._plan.begin_term()
             if number is not None:
                 self.table.forget(now)
         if self.membership.protected_term is not None and self.ownership.is_settled(now):
-            self.membership.protected_term = None
+            self.membership.unprotect()
             if self.election.intent is not Intent.HOLD:
-                self.ownership.relinquished.clear()
+                self.ownership.main_stopped()
         self._say_soon(now)
 
     def _lose_term(self, now: float, number: int) -> None:
         """It ended without being asked to: by its validity, or because the Lease was stolen. Then
         the main may work on for a while, and so long no other term is written."""
-        is_told = self.ownership.is_told(now)
-        self.ownership.losses += len(self.ownership.shards) if is_told else 0
-        self.ownership.end_term(now, by_itself=is_told)
-        if is_told:
+        if self.ownership.lapse(now):
             self.membership.protect(number)
 
     def _say_soon(self, now: float) -> None:
@@ -393,7 +390,7 @@ class ShardElection:
         self._open.clear()
         self._doubtful.clear()
         self._regressed_at = -math.inf
-        self.membership.silent_until = max(self.membership.silent_until, until)
+        self.membership.keep_silent(until)
         self.election.renew_soon(now)
 
     def list_failed(
@@ -489,7 +486,7 @@ class ShardElection:
         kept = set() if has_lapsed else set(self.ownership.shards)
         named = self._named()
         told_until = self.ownership.keep_only(named & (applied | kept))
-        self.membership.silent_until = max(self.membership.silent_until, told_until)
+        self.membership.keep_silent(told_until)
         new = (named & applied) - set(self.ownership.shards)
         self.ownership.take(now, new, lease.resource_version)
         self.members.forget(self.table.owners, now)
@@ -523,7 +520,7 @@ class ShardElection:
             self._stream.distrust(now)
         for member in self.members:
             if now >= member.silence_due():
-                member.is_asked = True
+                member.ask()
                 self._stream.want(member.name, now)
         for owner in self.table.owners:
             end = self.members.end_of(owner, table_version=self.table.version)

@@ -155,7 +155,7 @@ class ShardMoves:
         self._free_since = {s: self._free_since.get(s, now) for s in sorted(free)}
         is_unowned = len(free) == known.table.shards
         if is_unowned:
-            self._membership.is_founder = True
+            self._membership.found()
             self._founders = frozenset(
                 (it.holder, it.note.term) for it in self._members.alive(now) if it.note
             )

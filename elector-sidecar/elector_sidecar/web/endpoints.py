@@ -5,9 +5,11 @@ request was parsed and after the last await of the handler. Bad input is a 400 t
 polls and streams never take all connections of a listener, and none of another listener's.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import ip_address
 from json import dumps
+from typing import Protocol
 
 from edge_sidecars.runtime.cli.values import BadInput, whole
 from edge_sidecars.runtime.clock import boottime
@@ -28,12 +30,6 @@ from elector_sidecar.elector import Elector
 from elector_sidecar.metrics import measure
 from elector_sidecar.status import ElectorStatus
 from elector_sidecar.web.document_stream import follow
-from elector_sidecar.web.shard_endpoints import (
-    NO_SHARDS,
-    READ_PATHS,
-    ShardEndpoints,
-    released_shard,
-)
 from elector_sidecar.web.wait_limit import (
     MAX_WAIT,
     RENEWAL_POLL,
@@ -48,7 +44,9 @@ FENCING_TOKEN_HEADER = "X-Leader-Fencing-Token"
 MIN_COOLDOWN = 1.0
 DEFAULT_COOLDOWN = 10.0
 
-PROBE_PATHS = READ_PATHS | {"/readyz", "/eligible", "/livez", "/leader", "/metrics"}
+# Answered by an elector with shards only.
+SHARD_PATHS = frozenset({"/shards", "/owns"})
+PROBE_PATHS = SHARD_PATHS | {"/readyz", "/eligible", "/livez", "/leader", "/metrics"}
 
 
 @dataclass(frozen=True)
@@ -59,6 +57,23 @@ class ReadyCondition:
     min_age: float = 0.0
     wait: float = 0.0
     token: int | None = None
+
+
+class MoreEndpoints(Protocol):
+    """What a kind of election answers beside what each does."""
+
+    def route(self, path: str) -> Route | None: ...
+
+
+class MakeMore(Protocol):
+    def __call__(
+        self,
+        elector: Elector,
+        limit: Callable[[web.BaseRequest], WaitLimit],
+        /,
+        *,
+        promises: bool,
+    ) -> MoreEndpoints: ...
 
 
 class ElectorEndpoints:
@@ -74,6 +89,7 @@ class ElectorEndpoints:
         *,
         strangers: WaitLimit | None = None,
         promises: bool = True,
+        more: MakeMore | None = None,
     ) -> None:
         self._elector = elector
         self._promises = promises
@@ -88,29 +104,22 @@ class ElectorEndpoints:
             "/healthz": ("GET", self._livez),
             "/metrics": ("GET", self._metrics),
             "/resign": ("POST", self._resign),
-            "/shards": ("GET", self._shards),
-            "/owns": ("GET", self._owns),
         }
-        sharding = elector.sharding
-        self._sharded = (
-            None if sharding is None else ShardEndpoints(elector, sharding, promises=promises)
-        )
+        self._more = None if more is None else more(elector, self._limit, promises=promises)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        if self._sharded is not None and released_shard(request.path) is not None:
-            return await self._sharded.released(request)
-        return await self._dispatch(request, self._routes.get(request.path))
+        return await self._dispatch(request, self._route(request.path))
 
     async def handle_probe(self, request: web.BaseRequest) -> web.StreamResponse:
-        route = self._routes.get(request.path) if request.path in PROBE_PATHS else None
+        route = self._route(request.path) if request.path in PROBE_PATHS else None
         return await self._dispatch(request, route)
 
     async def handle_contrib(self, request: web.BaseRequest) -> web.StreamResponse:
         """Contrib's listener: any path that is not ours, any method, is the leader's name.
 
-        It is often open to the pod's network, from where nobody may make the leader resign.
+        It is often open to the pod's network, from where no client may make the leader resign.
         """
-        if request.path in READ_PATHS or released_shard(request.path) is not None:
+        if request.path in SHARD_PATHS or request.path.startswith("/shards/"):
             return text(404, "shards are answered on --listen only")
         route = self._routes.get(request.path)
         if route is None or request.path == "/":
@@ -120,20 +129,16 @@ class ElectorEndpoints:
             return text(403, "/resign is for this machine only: ask 127.0.0.1")
         return await self._dispatch(request, route)
 
+    def _route(self, path: str) -> Route | None:
+        found = self._routes.get(path)
+        return self._more.route(path) if found is None and self._more is not None else found
+
     async def _dispatch(self, request: web.BaseRequest, route: Route | None) -> web.StreamResponse:
-        if route is None:
-            return text(404, f"unknown path {request.path!r}")
-        return await served(request, route)
-
-    async def _shards(self, request: web.BaseRequest) -> web.StreamResponse:
-        if self._sharded is None:
-            return text(404, NO_SHARDS)
-        return await self._sharded.shards(request, self._limit(request))
-
-    async def _owns(self, request: web.BaseRequest) -> web.StreamResponse:
-        if self._sharded is None:
-            return text(404, NO_SHARDS)
-        return await self._sharded.owns(request, self._limit(request))
+        if route is not None:
+            return await served(request, route)
+        if request.path in SHARD_PATHS:
+            return text(404, "this elector has no shards: start it with --shards N")
+        return text(404, f"unknown path {request.path!r}")
 
     async def _name(self, request: web.BaseRequest) -> web.StreamResponse:
         status = self._elector.status(boottime())

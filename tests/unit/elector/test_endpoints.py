@@ -8,6 +8,7 @@ from aiohttp.test_utils import make_mocked_request
 from edge_sidecars.kubeapi import ApiClient, Plain
 from elector_sidecar.config.config import load
 from elector_sidecar.elector import Elector
+from elector_sidecar.machine import SingleMachine
 from elector_sidecar.main_container import MainContainer
 from elector_sidecar.web.endpoints import ElectorEndpoints
 from elector_sidecar.web.wait_limit import WaitLimit
@@ -29,15 +30,23 @@ CONFIG = load(["--lease", "x", "--namespace", "ns", "--server", "http://h"], {},
     ],
 )
 def test_resigning_over_contribs_listener_is_for_this_machine(remote: str, status: int) -> None:
-    async def answer() -> int:
-        server = ApiClient(Plain("http://h"), user_agent="test")
-        async with MainContainer() as main:
-            answers = ElectorEndpoints(
-                Elector(CONFIG, server, main, identity="host_1"), WaitLimit(8)
-            )
-            request = make_mocked_request("POST", "/resign").clone(remote=remote)
-            response = await answers.handle_contrib(request)
-            await server.close()
-        return response.status
+    assert asyncio.run(answer("POST", "/resign", remote=remote)) == status
 
-    assert asyncio.run(answer()) == status
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "OPTIONS"])
+@pytest.mark.parametrize("path", ["/shards", "/owns", "/shards/0/released"])
+def test_contribs_listener_has_no_shards(method: str, path: str) -> None:
+    """A client of shards must not take the leader's name for its document."""
+    assert asyncio.run(answer(method, path)) == 404
+    assert asyncio.run(answer(method, "/any/other")) == 200
+
+
+async def answer(method: str, path: str, *, remote: str = "127.0.0.1") -> int:
+    server = ApiClient(Plain("http://h"), user_agent="test")
+    async with MainContainer() as main:
+        machine = SingleMachine(CONFIG, server, identity="host_1")
+        elector = Elector(CONFIG, main, machine, identity="host_1")
+        request = make_mocked_request(method, path).clone(remote=remote)
+        response = await ElectorEndpoints(elector, WaitLimit(8)).handle_contrib(request)
+        await server.close()
+    return response.status

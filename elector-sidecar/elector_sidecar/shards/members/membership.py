@@ -57,6 +57,20 @@ class Membership:
         """The present term, if it is valid."""
         return self._election.terms if self._election.valid_term(now) else None
 
+    def begin_term(self) -> None:
+        self.is_founder = False
+
+    def found(self) -> None:
+        """Nothing is owned: who is a member now begins the ring."""
+        self.is_founder = True
+
+    def keep_silent(self, until: float) -> None:
+        self.silent_until = max(self.silent_until, until)
+
+    def unprotect(self) -> None:
+        """The work of the term that ended has ended, too."""
+        self.protected_term = None
+
     def protect(self, term: int) -> None:
         """No other term is written until the work of this one has ended. One that is protected
         already stays so: what came after it was never written, and owned nothing."""

@@ -124,6 +124,10 @@ class ObservedMember:
         uid = self.lease.uid if self.lease else None
         return uid, self.holder, self.note.term if self.note else None
 
+    def ask(self) -> None:
+        """It is read because it is silent; once until it is heard again."""
+        self.is_asked = True
+
     def silence_due(self) -> float:
         """When to read it because its holder was not heard (P8)."""
         if self.is_asked or not self.holder or self.holder == self._me:
@@ -194,6 +198,10 @@ class Members:
                 renew_interval=self._renew_interval,
             )
         return self._members[name]
+
+    def arrived(self, version: int) -> None:
+        """All Leases are known up to this version."""
+        self.version = version
 
     def begin_anew(self) -> None:
         """The history that they are of is lost."""

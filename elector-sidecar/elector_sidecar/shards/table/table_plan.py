@@ -163,7 +163,7 @@ class TablePlan:
             if is_taken or now >= table.problem_since + self._duration:
                 # Nobody renewed it for so long that another candidate may lead by the rules, or
                 # nobody could write it back: what this member knew is older than what is.
-                self._ownership.end_term(now, by_itself=False)
+                self._ownership.lose()
                 table.forget(now)
             else:
                 return self._write_back(now, stamp)

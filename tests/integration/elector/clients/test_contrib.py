@@ -99,10 +99,6 @@ def test_contribs_command_line_leads_and_answers_its_bytes(
             answer = pod.name("/", method=method)
             assert (answer.status, answer.body) == (200, b""), method
         assert pod.name("/readyz").status == 200, "our own paths are there too"
-        for path in ("/shards", "/owns?shard=0", "/shards/0/released?token=1"):
-            for method in ("GET", "POST"):
-                answer = pod.name(path, method=method)
-                assert answer.status == 404, "a client of shards takes no name for a document"
         spec = lease(control_plane, namespace, "example")["spec"]
         assert spec["holderIdentity"].startswith("gm-0_")
         assert spec["leaseDurationSeconds"] == 10

@@ -15,6 +15,7 @@ from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.sedna_api.core.api_object import Document
 from elector_sidecar.config.config import load
 from elector_sidecar.elector import Elector
+from elector_sidecar.machine import SingleMachine
 from elector_sidecar.main_container import MainContainer
 from elector_sidecar.notifiers.leader_label import LeaderLabel
 from elector_sidecar.notifiers.lease_events import LeaseEvents
@@ -83,7 +84,8 @@ async def play(case: Case, url: str) -> None:
         server = ApiClient(Plain(url), user_agent="test")
         stack.push_async_callback(server.close)
         main = await stack.enter_async_context(MainContainer())
-        elector = Elector(config, server, main, identity=f"{case.name}_1")
+        machine = SingleMachine(config, server, identity=f"{case.name}_1")
+        elector = Elector(config, main, machine, identity=f"{case.name}_1")
         label = LeaderLabel(elector, server, pod_name="pod-0", key="role", value="leader")
         loops = [
             elector.run(),

@@ -19,6 +19,7 @@ from edge_sidecars.runtime.log import logger
 from elector_sidecar.config.config import Config
 from elector_sidecar.core.lease import Lease, MalformedLease, parse_lease
 from elector_sidecar.leases.lease_client import (
+    LEASES,
     Applied,
     Conflicted,
     Found,
@@ -49,6 +50,11 @@ class ShardLeaseClient(LeaseClient):
 
     def refusal(self, now: float) -> str:
         return self._foreign or super().refusal(now)
+
+    def _needed_rules(self) -> str:
+        """RBAC can limit neither by label nor by prefix (S7)."""
+        verbs = '["get", "list", "watch", "create", "update"]'
+        return self._role(f"{{{LEASES}, verbs: {verbs}}}")
 
     async def read(self) -> Found | Lost:
         """Of the own Lease; one that somebody else made is never written."""

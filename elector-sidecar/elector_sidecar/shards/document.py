@@ -4,17 +4,13 @@ Pure: computed from a `ShardsView` and `now` in the request that asks (P2), neve
 """
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edge_sidecars.apimachinery.selection.shard_ranges import selector
-
-if TYPE_CHECKING:
-    from elector_sidecar.shards.shard_view import ShardsView, ShardView
+from elector_sidecar.shards.shard_view import ShardsView, ShardView
 
 
-def shards_document(
-    view: "ShardsView", *, now: float, identity: str, reason: str
-) -> dict[str, Any]:
+def shards_document(view: ShardsView, *, now: float, identity: str, reason: str) -> dict[str, Any]:
     """`reason`: of the election, where the shards have none of their own."""
     remaining = max(view.valid_until - now, 0.0) if view.valid_until else 0.0
     return {
@@ -34,10 +30,10 @@ def shards_document(
     }
 
 
-def shards_json(view: "ShardsView", *, now: float, identity: str, reason: str) -> bytes:
+def shards_json(view: ShardsView, *, now: float, identity: str, reason: str) -> bytes:
     document = shards_document(view, now=now, identity=identity, reason=reason)
     return json.dumps(document, separators=(",", ":")).encode()
 
 
-def _shard(it: "ShardView") -> dict[str, Any]:
+def _shard(it: ShardView) -> dict[str, Any]:
     return {"shard": it.shard, "range": list(it.range), "fencingToken": it.fencing_token}

@@ -6,28 +6,24 @@ before the answer is built, and no shard becomes free before it has passed or wa
 """
 
 import json as to_json
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from edge_sidecars.apimachinery.selection.shard_ranges import shard_of
 from edge_sidecars.runtime.cli.values import BadInput, whole
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.web import aiohttp_web as web
-from edge_sidecars.runtime.web.endpoints import json, query, served, text
+from edge_sidecars.runtime.web.endpoints import Route, json, query, text
 from elector_sidecar.core.lease import pod_name
 from elector_sidecar.elector import Elector
-from elector_sidecar.shard_status import shards_json
+from elector_sidecar.shards.document import shards_json
+from elector_sidecar.shards.machine import ShardMachine
 from elector_sidecar.web.document_stream import follow
 from elector_sidecar.web.wait_limit import RENEWAL_POLL, WaitLimit, full, truth, wait_seconds
 from elector_sidecar.web.wait_limit import named_seconds as seconds
 
-if TYPE_CHECKING:
-    from elector_sidecar.sharding import Sharding
-
 VALID_UNTIL_HEADER = "X-Shard-Valid-Until"
 FENCING_TOKEN_HEADER = "X-Shard-Fencing-Token"
-READ_PATHS = frozenset({"/shards", "/owns"})
-NO_SHARDS = "this elector has no shards: start it with --shards N"
 
 
 @dataclass(frozen=True)
@@ -41,16 +37,33 @@ class OwnedCondition:
 
 
 class ShardEndpoints:
-    def __init__(self, elector: Elector, sharding: "Sharding", *, promises: bool) -> None:
-        """`promises`: as for `ElectorEndpoints`."""
+    def __init__(
+        self,
+        machine: ShardMachine,
+        elector: Elector,
+        limit: Callable[[web.BaseRequest], WaitLimit],
+        *,
+        promises: bool,
+    ) -> None:
+        """`limit`, `promises`: as for `ElectorEndpoints`."""
         self._elector = elector
+        self._limit = limit
         self._promises = promises
-        self._machine = sharding.machine
+        self._shards = machine.shards
 
-    async def shards(self, request: web.BaseRequest, limit: WaitLimit) -> web.StreamResponse:
+    def route(self, path: str) -> Route | None:
+        match path:
+            case "/shards":
+                return "GET", self.shards
+            case "/owns":
+                return "GET", self.owns
+        return None if released_shard(path) is None else ("POST", self.released)
+
+    async def shards(self, request: web.BaseRequest) -> web.StreamResponse:
         told = query(request, "watch", "promise")
         tells = truth("promise", told.get("promise", "true")) and self._promises
         if truth("watch", told.get("watch", "false")) and request.method == "GET":
+            limit = self._limit(request)
             with limit.place() as is_there:
                 if not is_there:
                     return full(limit)
@@ -60,16 +73,17 @@ class ShardEndpoints:
         return json(self._document(boottime(), tells=tells))
 
     def _document(self, now: float, *, tells: bool) -> bytes:
-        view = self._machine.view(now)
+        view = self._shards.view(now)
         if tells and view.valid_until is not None:
-            self._machine.tell(now, [it.shard for it in view.owned], view.valid_until)
-        reason = self._elector.membership_reason(now)
+            self._shards.tell(now, [it.shard for it in view.owned], view.valid_until)
+        reason = self._elector.lease_reason(now)
         return shards_json(view, now=now, identity=self._elector.identity, reason=reason)
 
-    async def owns(self, request: web.BaseRequest, limit: WaitLimit) -> web.StreamResponse:
+    async def owns(self, request: web.BaseRequest) -> web.StreamResponse:
         condition = self._condition(request)
         if not condition.wait:
             return await self._owned(condition)
+        limit = self._limit(request)
         with limit.place() as is_there:
             return await self._owned(condition) if is_there else full(limit)
 
@@ -82,16 +96,16 @@ class ShardEndpoints:
                 return text(200, "ok", self._promised(now, condition))
             if now >= deadline:
                 return self._not_owned(condition, unmet)
-            is_mine = self._machine.owns(now, condition.shard)
+            is_mine = self._shards.owns(now, condition.shard)
             await self._elector.changed(min(deadline - now, RENEWAL_POLL if is_mine else deadline))
 
     def _unmet(self, now: float, condition: OwnedCondition) -> str | None:
         """Why the answer is 503; None if it is 200."""
-        until = self._machine.valid_until(now)
-        if until is None or not self._machine.owns(now, condition.shard):
-            reason = self._machine.reason(now) or self._elector.membership_reason(now)
+        until = self._shards.valid_until(now)
+        if until is None or not self._shards.owns(now, condition.shard):
+            reason = self._shards.reason(now) or self._elector.lease_reason(now)
             return reason or f"shard {condition.shard} is not this member's"
-        token = self._machine.ownership.shards[condition.shard].fencing_token
+        token = self._shards.ownership.shards[condition.shard].fencing_token
         if condition.token not in (None, token):
             return f"acquired anew: the fencing token is {token}, not {condition.token}"
         if until - now < (condition.min_remaining or 0.0):
@@ -102,16 +116,16 @@ class ShardEndpoints:
 
     def _promised(self, now: float, condition: OwnedCondition) -> dict[str, str]:
         """A bare 200 tells nothing beyond its instant."""
-        shard = self._machine.ownership.shards[condition.shard]
+        shard = self._shards.ownership.shards[condition.shard]
         headers = {FENCING_TOKEN_HEADER: str(shard.fencing_token)}
         if condition.min_remaining is not None and self._promises:
             until = now + condition.min_remaining
-            self._machine.tell(now, [condition.shard], until)
+            self._shards.tell(now, [condition.shard], until)
             headers[VALID_UNTIL_HEADER] = f"{until:.6f}"
         return headers
 
     def _not_owned(self, condition: OwnedCondition, reason: str) -> web.StreamResponse:
-        owner = pod_name(self._machine.owner(condition.shard))
+        owner = pod_name(self._shards.owner(condition.shard))
         body = {"shard": condition.shard, "ownerPod": owner, "reason": reason}
         return web.Response(
             status=503,
@@ -141,9 +155,6 @@ class ShardEndpoints:
         )
 
     async def released(self, request: web.BaseRequest) -> web.StreamResponse:
-        return await served(request, ("POST", self._released))
-
-    async def _released(self, request: web.BaseRequest) -> web.StreamResponse:
         shard = released_shard(request.path)
         count = self._elector.config.shards or 0
         if shard is None or shard >= count:
@@ -152,9 +163,9 @@ class ShardEndpoints:
         if "token" not in told:
             raise BadInput("token is missing: the fencingToken of the entry of handingOver")
         token = _number("token", told["token"])
-        if not self._machine.confirm(boottime(), shard, token):
+        if not self._shards.confirm(boottime(), shard, token):
             return text(409, f"shard {shard} is owned and not being handed over")
-        self._elector.advance_soon()
+        self._elector.wake()
         return text(200, "ok")
 
 
