@@ -20,6 +20,11 @@ Prints the completion of {program} for a shell, to be read where it starts.
 Example:
   {program} completion bash > ~/.local/share/bash-completion/completions/{program}
 """
+# zsh reads the script of bash. `compinit` is not run by default; -i: without a question.
+_ZSH = """\
+(( $+functions[compdef] )) || { autoload -Uz compinit && compinit -i; }
+autoload -U +X bashcompinit && bashcompinit
+"""
 # By path, like "node install": its flags and its sub-commands.
 Words = Mapping[str, tuple[list[str], list[str]]]
 
@@ -37,8 +42,7 @@ def completion(arguments: Sequence[str], *, program: str, commands: Sequence[str
         return BAD_INPUT
     words = _words(commands)
     make = _fish if arguments[0] == "fish" else _bash
-    start = "autoload -U +X bashcompinit && bashcompinit\n" if arguments[0] == "zsh" else ""
-    sys.stdout.write(start + make(program, words))
+    sys.stdout.write((_ZSH if arguments[0] == "zsh" else "") + make(program, words))
     return 0
 
 
