@@ -45,14 +45,14 @@ _VARIABLE = re.compile(r"(?!SC_)[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
 
 @dataclass(frozen=True)
 class Program:
-    """`package`: its folder; `metrics`: the module that makes them; `shares`: what it logs by, of
+    """`package`: its folder; `metrics`: the modules that make them; `shares`: what it logs by, of
     the library; `beside`: what is its own besides its folder, where a package has two programs."""
 
     package: str
     config: type
     parser: Parser
     prefix: str
-    metrics: str
+    metrics: tuple[str, ...]
     shares: tuple[str, ...]
     beside: tuple[str, ...] = ()
 
@@ -63,7 +63,7 @@ PROGRAMS = {
         ElectorConfig,
         elector_parser(),
         ELECTOR_PREFIX,
-        "metrics.py",
+        ("metrics.py", "shards/machine.py"),
         ("runtime", "kubeapi"),
     ),
     "relay": Program(
@@ -71,7 +71,7 @@ PROGRAMS = {
         RelayConfig,
         relay_parser(),
         RELAY_PREFIX,
-        "telemetry/metrics.py",
+        ("telemetry/metrics.py",),
         ("runtime", "kubeapi", "walstore"),
         ("relay-sidecar/relay_node",),
     ),
@@ -80,7 +80,7 @@ PROGRAMS = {
         ControllerConfig,
         controller_parser(),
         CONTROLLER_PREFIX,
-        "metrics.py",
+        ("metrics.py",),
         ("runtime", REFLECTOR, "controllers", *_LEADER_CLIENT),
     ),
     "pool": Program(
@@ -88,7 +88,7 @@ PROGRAMS = {
         MemberConfig,
         pool_parser(),
         POOL_PREFIX,
-        "metrics.py",
+        ("metrics.py",),
         ("runtime", "kubeapi"),
         ("pool-sidecar/pool_sidecar/lan", "pool-sidecar/pool_sidecar/member_app.py"),
     ),
@@ -97,7 +97,7 @@ PROGRAMS = {
         GmConfig,
         gm_parser(),
         GM_PREFIX,
-        "telemetry/metrics.py",
+        ("telemetry/metrics.py",),
         ("runtime", REFLECTOR, "controllers", "leader_client"),
     ),
     "lc": Program(
@@ -105,7 +105,7 @@ PROGRAMS = {
         LcConfig,
         lc_parser(),
         LC_PREFIX,
-        "status.py",
+        ("status.py",),
         ("runtime", REFLECTOR, "walstore"),
     ),
 }
@@ -141,8 +141,9 @@ class MetricLine:
 
 
 def metrics(root: Path, program: Program) -> Iterator[MetricLine]:
-    """What a program has by itself: `metrics_in` its module."""
-    return metrics_in(root / program.package / program.metrics)
+    """What a program has by itself: `metrics_in` its modules."""
+    for module in program.metrics:
+        yield from metrics_in(root / program.package / module)
 
 
 def metrics_in(path: Path) -> Iterator[MetricLine]:

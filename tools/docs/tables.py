@@ -42,9 +42,9 @@ def _flag_rows(program: Program, _: Path, found: Rows) -> Iterable[Row]:
         yield [key, f"`{it.default}`" if it.default else prose[1], prose[2]]
 
 
-def _metric_rows(module: str, root: Path, found: Rows) -> Iterable[Row]:
+def _metric_rows(modules: Sequence[str], root: Path, found: Rows) -> Iterable[Row]:
     known = {row[0]: row for row in found}
-    for it in metrics_in(root / module):
+    for it in (it for module in modules for it in metrics_in(root / module)):
         key = f"`{it.name}`"
         yield [key, it.kind, known.get(key, ["", "", it.text])[2]]
 
@@ -95,9 +95,9 @@ _REASONS = {
 }
 # Each program's own, and what all of them have.
 _METRICS = {
-    **{name: f"{it.package}/{it.metrics}" for name, it in PROGRAMS.items()},
-    "process": f"{LIBRARY}/runtime/process_metrics.py",
-    "listener": f"{LIBRARY}/runtime/web/listener_metrics.py",
+    **{name: [f"{it.package}/{each}" for each in it.metrics] for name, it in PROGRAMS.items()},
+    "process": [f"{LIBRARY}/runtime/process_metrics.py"],
+    "listener": [f"{LIBRARY}/runtime/web/listener_metrics.py"],
 }
 TABLES = [
     *(Table(f"{name} flags", partial(_flag_rows, it)) for name, it in PROGRAMS.items()),
