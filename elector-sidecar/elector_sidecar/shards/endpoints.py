@@ -50,14 +50,15 @@ class ShardEndpoints:
         self._limit = limit
         self._promises = promises
         self._shards = machine.shards
+        self._routes: dict[str, Route] = {
+            "/shards": ("GET", self.shards),
+            "/owns": ("GET", self.owns),
+        }
 
     def route(self, path: str) -> Route | None:
-        match path:
-            case "/shards":
-                return "GET", self.shards
-            case "/owns":
-                return "GET", self.owns
-        return None if released_shard(path) is None else ("POST", self.released)
+        if released_shard(path) is not None:
+            return "POST", self.released
+        return self._routes.get(path)
 
     async def shards(self, request: web.BaseRequest) -> web.StreamResponse:
         told = query(request, "watch", "promise")

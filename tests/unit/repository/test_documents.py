@@ -67,7 +67,8 @@ def test_every_promise_has_tests_of_its_number(letter: str, last: int, name: str
 
 
 def test_every_path_of_the_api_is_in_the_table_and_no_other() -> None:
-    source = document("elector-sidecar/elector_sidecar/web/endpoints.py")
+    rooms = ("web", "shards")
+    source = "".join(document(f"elector-sidecar/elector_sidecar/{it}/endpoints.py") for it in rooms)
     routes = set(re.findall(r'^\s+"(/[a-z]*)": \("(?:GET|POST)"', source, re.M))
     told = set(
         re.findall(r"`(?:GET|POST) (/[a-z]*)`", section("docs/reference/elector.md", "HTTP"))
