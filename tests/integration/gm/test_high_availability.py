@@ -271,6 +271,7 @@ def test_a_gm_that_is_cut_off_says_so_and_goes_on_afterwards(
         assert set(created_pods(control_plane, shop.namespace).values()) == {1}
 
 
+@pytest.mark.long
 def test_g1_a_gm_whose_elector_is_gone_leads_until_its_proof_ends_and_no_longer(
     control_plane: ControlPlane, shop: Shop
 ) -> None:

@@ -49,6 +49,7 @@ def test_g3_a_report_is_acknowledged_when_it_stands_in_a_node_report_and_counts_
             assert shop.get("dataset", "d1")["status"]["numberOfSamples"] == 30
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_what_was_taken_in_leaves_the_node_report_though_nothing_new_comes(
     control_plane: ControlPlane, shop: Shop

@@ -57,6 +57,7 @@ def test_with_the_leader_label_each_hand_over_is_a_moment(
         _judge(rollout, record_property)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_with_readiness_of_the_leader_it_is_a_moment_where_mains_end_after_new_ones_start(
     own_plane: ControlPlane, tmp_path: Path, record_property: Record

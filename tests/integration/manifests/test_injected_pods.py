@@ -146,6 +146,7 @@ def test_the_token_and_the_key_of_the_relay_are_not_where_the_main_reads(
         assert "PRIVATE KEY" not in pod.run("main", "cat", f"{folder}/ca.crt")
 
 
+@pytest.mark.long
 def test_the_elector_leads_with_the_generated_role_alone_and_asks_no_relay(
     site: Injected, link: FaultProxy
 ) -> None:

@@ -171,6 +171,7 @@ def site(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) 
         yield made
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_an_lc_with_the_token_of_its_pod_is_its_node(site: Site) -> None:
     """And goes on with each token that kubelet puts there."""
@@ -188,6 +189,7 @@ def test_an_lc_with_the_token_of_its_pod_is_its_node(site: Site) -> None:
         until(lambda: site.samples(dataset) == 3, what="with a renewed token as well")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("shows", ["another account's", "its API token", "none of ours"])
 def test_another_token_is_no_lc(site: Site, shows: str) -> None:
@@ -200,6 +202,7 @@ def test_another_token_is_no_lc(site: Site, shows: str) -> None:
         never(lambda: "edge-b" in site.connected())
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_token_of_one_node_speaks_for_no_other(site: Site) -> None:
     """Which its LC names, as a node that is taken over may."""

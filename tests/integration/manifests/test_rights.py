@@ -68,6 +68,7 @@ def test_nothing_that_gm_and_lc_ask_for_is_refused(
         assert _refused(_events(control_plane, site.gm_user, site.lc_user)) == set()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_each_rule_of_gm_is_used(control_plane: ControlPlane, worked: dict[str, Site]) -> None:
     events = _events(control_plane, *(site.gm_user for site in worked.values()))
@@ -78,6 +79,7 @@ def test_each_rule_of_gm_is_used(control_plane: ControlPlane, worked: dict[str, 
     assert unused(rules(SHARDS, "Role", "gm-elector"), sharded) == []
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_each_rule_of_lc_is_used_in_mode_relay_and_none_in_others(
     control_plane: ControlPlane, worked: dict[str, Site]

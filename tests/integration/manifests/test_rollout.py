@@ -152,6 +152,7 @@ def test_with_the_leader_label_an_update_ends_by_itself(
     assert rollout.update() == [NEW] * REPLICAS
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_readiness_of_the_leader_alone_ends_with_the_components_settings(
     own_plane: ControlPlane, tmp_path: Path
@@ -162,6 +163,7 @@ def test_readiness_of_the_leader_alone_ends_with_the_components_settings(
     assert rollout.update() == [NEW] * REPLICAS
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_with_fewer_unavailable_than_all_it_stands_still_before_the_old_leader(
     own_plane: ControlPlane, tmp_path: Path
@@ -185,6 +187,7 @@ def test_with_the_leader_label_the_leaders_node_is_drained_as_any_and_one_at_a_t
     assert rollout.evict(other) == HTTPStatus.TOO_MANY_REQUESTS
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_with_readiness_of_the_leader_alone_its_node_cannot_be_drained_others_can(
     own_plane: ControlPlane, tmp_path: Path

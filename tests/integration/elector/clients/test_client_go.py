@@ -247,6 +247,7 @@ def test_p10_ours_and_theirs_never_lead_at_once_while_nothing_fails(stage: Stage
     it.assert_obedient(observer)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_p10_the_duration_that_counts_is_the_holders(stage: StageMaker) -> None:
     long = ("--lease-duration", "7s", "--renew-interval", "1s", "--request-timeout", "2s")

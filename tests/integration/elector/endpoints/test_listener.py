@@ -175,7 +175,12 @@ def test_p9_clients_that_wait_take_neither_the_lead_nor_all_connections(fleet: F
 
 
 @pytest.mark.parametrize(
-    "asks", [b"GET /leader?watch=true HTTP/1.1\r\nHost: x\r\n\r\n", b"", b"GET /r"]
+    "asks",
+    [
+        b"GET /leader?watch=true HTTP/1.1\r\nHost: x\r\n\r\n",
+        pytest.param(b"", marks=pytest.mark.long),
+        pytest.param(b"GET /r", marks=pytest.mark.long),
+    ],
 )
 def test_a_stranger_who_spends_the_probe_listener_takes_nothing_from_the_main(
     fleet: Fleet, tmp_path: Path, asks: bytes

@@ -253,6 +253,7 @@ def test_the_stream_tells_each_change_and_a_dashboard_promises_nothing(ring: Sha
     assert STEADY_DURATION > SOON, "no validity had to pass"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", ["0.26", "0.37"])
 def test_s1_a_client_go_leader_and_owners_are_never_there_at_once(
     ring: ShardedFleet, control_plane: ControlPlane, version: str

@@ -287,6 +287,7 @@ def _play(both: Both, kind: Kind, data: st.DataObject) -> None:
     both.ask("PUT", path + subresource + query, full)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [CONFIG_MAP, LEASE, CUSTOM], ids=repr)
 def test_the_origin_answers_as_kube_apiserver_does(

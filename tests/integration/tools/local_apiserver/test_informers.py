@@ -132,6 +132,7 @@ class Writing:
         informers.check()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("watch_list", [True, False], ids=["watch-list", "list"])
 def test_informers_hold_what_is_there_also_after_kill_9(
@@ -153,6 +154,7 @@ def test_informers_hold_what_is_there_also_after_kill_9(
         assert informers.total("deleted") > 0
 
 
+@pytest.mark.long
 def test_client_gos_candidates_elect_a_leader(
     server: LocalApiServerProcess, kubeconfig: Path
 ) -> None:
