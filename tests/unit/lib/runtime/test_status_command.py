@@ -58,26 +58,3 @@ def test_where_nobody_listens_that_is_one_line_with_the_address_and_the_remedy(
     assert told.err.startswith("thing status: no answer from the thing at http://127.0.0.1:1: ")
     assert told.err.endswith("; name its --url\n")
     assert told.err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("listen", "arguments", "told"),
-    [
-        ("127.0.0.1:1", ["--url=https://a"], "--url 'https://a' is not like http://"),
-        ("127.0.0.1:1", ["--url=a"], "'a' is not a URL"),
-        ("127.0.0.1:1", ["--output=xml"], "--output"),
-        (BadInput("THING_LISTEN 'x'"), [], "THING_LISTEN 'x'"),
-    ],
-)
-def test_bad_input_is_one_line_and_nobody_is_asked(
-    capsys: pytest.CaptureFixture[str],
-    listen: str | BadInput,
-    arguments: list[str],
-    told: str,
-) -> None:
-    assert command(listen).run(arguments, {}) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("thing status: ")
-    assert told in said.err
-    assert said.err.count("\n") == 1

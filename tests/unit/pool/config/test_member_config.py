@@ -34,32 +34,6 @@ def test_a_twin_says_the_same_as_its_flag() -> None:
     assert loaded("--lend-rate=8Ki").limits.rate == 8192
 
 
-@pytest.mark.parametrize(
-    ("flags", "names"),
-    [
-        (["--lan-address=localhost"], "--lan-address 'localhost'"),
-        (["--lan-address=0.0.0.0"], "0.0.0.0"),
-        (["--lan-address=fe80::1%eth0"], "fe80"),
-        ([f"--lan-address=10.0.0.{number}" for number in range(1, 6)], "5 times"),
-        (["--lan-port=0"], "--lan-port 0"),
-        (["--lan-port=65536"], "--lan-port 65536"),
-        (["--listen=0.0.0.0:10553"], "127.0.0.1"),
-        (["--proxy-listen=:10554"], "127.0.0.1"),
-        (["--relay=https://127.0.0.1:10550"], "--relay"),
-        (["--lend-rate=1"], "--lend-rate 1"),
-        (["--lend-rate=2Mi"], "--lend-burst"),
-        (["--lend-connections=0"], "--lend-connections 0"),
-        (["--lend-connections=257"], "--lend-all-connections"),
-        (["--lend=maybe"], "--lend"),
-    ],
-)
-def test_bad_input_is_named(flags: list[str], names: str) -> None:
-    with pytest.raises(BadInput) as refused:
-        loaded(*flags)
-    assert names in str(refused.value)
-    assert "\n" not in str(refused.value)
-
-
 @pytest.mark.parametrize("missing", ["NODE_NAME", "HOST_IP"])
 def test_without_a_name_or_an_address_the_remedy_is_named(missing: str) -> None:
     with pytest.raises(BadInput, match=missing):

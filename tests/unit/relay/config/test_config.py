@@ -14,8 +14,6 @@ from edge_sidecars.runtime.cli.values import (
     host_name,
     seconds,
     size,
-    url,
-    whole,
 )
 from relay_sidecar.config.config import Config, load, parser
 from relay_sidecar.config.preload import parse_preload
@@ -54,24 +52,12 @@ def test_durations_read_as_in_go_and_in_days(text: str, value: float) -> None:
     assert seconds(text) == value
 
 
-@pytest.mark.parametrize("text", ["", " ", "-1s", "1 s", "1w", "nan", "inf", "1s\n", "9" * 400])
-def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(BadInput, match="15s, 500ms"):
-        seconds(text)
-
-
 @pytest.mark.parametrize(
     ("text", "value"),
     [("0", 0), ("4Mi", 4 * 1024**2), ("512Ki", 512 * 1024), ("500k", 500_000), ("1Gi", 1024**3)],
 )
 def test_sizes_read_as_quantities(text: str, value: int) -> None:
     assert size(text) == value
-
-
-@pytest.mark.parametrize("text", ["", "4MB", "4 Mi", "-1", "1.5Mi", "Mi", "4mi", "٣", "9" * 30])
-def test_what_is_no_size_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(BadInput, match="4Mi, 512Ki"):
-        size(text)
 
 
 @pytest.mark.parametrize(
@@ -86,15 +72,6 @@ def test_what_is_no_size_is_refused_with_an_example(text: str) -> None:
 def test_addresses_read_and_print(text: str, value: Address, told: str) -> None:
     assert address(text) == value
     assert str(value) == told
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "10550", "host", "host:", "host:http", "h:65536", "h:-1", "::1:80", "unix:x", "[h]:1x"],
-)
-def test_what_is_no_address_is_refused(text: str) -> None:
-    with pytest.raises(BadInput, match="unix:/"):
-        address(text)
 
 
 @pytest.mark.parametrize(
@@ -131,20 +108,6 @@ def test_what_cannot_stand_in_a_host_header_is_refused(text: str) -> None:
 )
 def test_host_names_are_told_in_one_spelling(text: str, value: str) -> None:
     assert host_name(text) == value
-
-
-@pytest.mark.parametrize("text", ["", "1.5", "-1", "²", "9" * 21])
-def test_what_is_no_whole_number_is_refused(text: str) -> None:
-    with pytest.raises(BadInput, match="whole number"):
-        whole(text)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "ftp://h", "http://", "http://h:99999", "http://[::1", "http://a b"]
-)
-def test_what_is_no_url_is_refused(text: str) -> None:
-    with pytest.raises(BadInput, match="http://127"):
-        url(text)
 
 
 @pytest.mark.parametrize("text", ["h", "127.0.0.1:6443", "h/path"])
