@@ -1,8 +1,9 @@
 """Pictures in the documents: an SVG drawn from boxes and arrows in a TOML file beside it.
 
-The TOML has `size`, `title`, `[[box]]` (`id`, `kind`, `at`, `size`, `text`) and `[[arrow]]` (`from`
-and `to` as box, side and fraction of that side; `text` to the right of its middle, `dashed`).
-Colours are readable on a light and on a dark page, since the picture has a background of its own.
+The TOML has `size`, `title`, `box` (`id`, `kind`, `at`, `size`, `text`), `arrow` (`from` and `to`:
+box, side and fraction of that side; `text` to the right of its middle, `dashed`). Arrows lead from
+the one that asks to the one that answers. Colours follow the reader's choice of light or dark.
+`title` is the picture's alternative text; `{lease}` and the like are durations of the flags.
 """
 
 import tomllib
@@ -12,15 +13,34 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
+from edge_sidecars.runtime.cli.options import declared
+from elector_sidecar.config.config import Config as ElectorConfig
+from elector_sidecar.core.timing import MARGIN, TAKEOVER_JITTER, Timing
+
 FOLDER = "docs/images"
-# Fill, stroke, and whether the text is a title at the top left rather than in the middle.
+# Fill and stroke, on a light and on a dark page.
 _KINDS = {
-    "group": ("#f6f8fa", "#8c959f", True),
-    "main": ("#ffffff", "#57606a", False),
-    "sidecar": ("#ddf4ff", "#0969da", False),
-    "server": ("#fff8c5", "#9a6700", False),
+    "group": (("#f6f8fa", "#8c959f"), ("#161b22", "#6e7681")),
+    "cut": (("#ffebe9", "#cf222e"), ("#25171c", "#f85149")),
+    "main": (("#ffffff", "#57606a"), ("#0d1117", "#8b949e")),
+    "sidecar": (("#ddf4ff", "#0969da"), ("#0c2d6b", "#58a6ff")),
+    "server": (("#fff8c5", "#9a6700"), ("#341a00", "#d29922")),
 }
+# Their text is a title at the top left rather than in the middle.
+_TITLED = ("group", "cut")
+_INK, _GROUND = ("#24292f", "#e6edf3"), ("#ffffff", "#0d1117")
 _LINE = 18
+_TIMING = Timing()
+DURATIONS = {
+    "lease": f"{_TIMING.lease_duration:g} s",
+    "validity": f"{_TIMING.validity:g} s",
+    "margin": f"{MARGIN:g} s",
+    "jitter": f"{TAKEOVER_JITTER:g} s",
+    "takeover": f"{_TIMING.lease_duration + TAKEOVER_JITTER:g} s",
+    "health": str(
+        next(it.default for _, it in declared(ElectorConfig) if it.name == "health_interval")
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -56,7 +76,7 @@ def drawn(source: Mapping[str, Any]) -> str:
     """Raises KeyError for an arrow from or to a box that is not there."""
     width, height = source["size"]
     boxes = {it["id"]: _box(it) for it in source["box"]}
-    title = escape(source["title"])
+    title = escape(titled(source))
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
@@ -64,9 +84,10 @@ def drawn(source: Mapping[str, Any]) -> str:
             ' font-size="14">',
             f"<title>{title}</title>",
             '<defs><marker id="tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="8"'
-            ' markerHeight="8" orient="auto"><path d="M0 0L10 5L0 10z" fill="#24292f"/>'
+            ' markerHeight="8" orient="auto"><path d="M0 0L10 5L0 10z" class="ink"/>'
             "</marker></defs>",
-            f'<rect width="{width}" height="{height}" rx="8" fill="#ffffff"/>',
+            f"<style>{_style(0)}@media(prefers-color-scheme:dark){{{_style(1)}}}</style>",
+            f'<rect width="{width}" height="{height}" rx="8" class="ground"/>',
             *(_drawn_box(it) for it in boxes.values()),
             *(_drawn_arrow(it, boxes) for it in source["arrow"]),
             "</svg>\n",
@@ -74,18 +95,33 @@ def drawn(source: Mapping[str, Any]) -> str:
     )
 
 
+def titled(source: Mapping[str, Any]) -> str:
+    """The alternative text."""
+    return str(source["title"]).format_map(DURATIONS)
+
+
+def _style(page: int) -> str:
+    """Colours of a light (0) or a dark page (1)."""
+    kinds = "".join(
+        f".{name}{{fill:{colours[page][0]};stroke:{colours[page][1]}}}"
+        for name, colours in _KINDS.items()
+    )
+    ink = f".ink,text{{fill:{_INK[page]}}}line{{stroke:{_INK[page]}}}"
+    return f"{kinds}{ink}.ground{{fill:{_GROUND[page]}}}"
+
+
 def _box(source: Mapping[str, Any]) -> _Box:
     (x, y), (width, height) = source["at"], source["size"]
-    return _Box(source["kind"], x, y, width, height, tuple(source["text"]))
+    text = tuple(str(it).format_map(DURATIONS) for it in source["text"])
+    return _Box(source["kind"], x, y, width, height, text)
 
 
 def _drawn_box(box: _Box) -> str:
-    fill, stroke, is_titled = _KINDS[box.kind]
     rect = (
         f'<rect x="{box.x}" y="{box.y}" width="{box.width}" height="{box.height}" rx="6"'
-        f' fill="{fill}" stroke="{stroke}"/>'
+        f' class="{box.kind}"/>'
     )
-    if is_titled:
+    if box.kind in _TITLED:
         text = _lines(box.text, box.x + 20, box.y + 26, anchor="start", is_headed=True)
     else:
         first = box.y + box.height / 2 - _LINE * (len(box.text) - 1) / 2 + 5
@@ -101,7 +137,7 @@ def _drawn_arrow(source: Mapping[str, Any], boxes: Mapping[str, _Box]) -> str:
     text = source["text"]
     x, y = (x1 + x2) / 2 + 12, (y1 + y2) / 2 - _LINE * (len(text) - 1) / 2 + 5
     line = (
-        f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" stroke="#24292f"'
+        f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}"'
         f' stroke-width="1.5"{dashes} marker-end="url(#tip)"/>'
     )
     return "\n".join([line, *_lines(text, x, y, anchor="start")])
@@ -113,7 +149,7 @@ def _lines(
     """`is_headed`: the first line is bold."""
     weight = ' font-weight="bold"'
     return [
-        f'<text x="{x:g}" y="{y + number * _LINE:g}" text-anchor="{anchor}" fill="#24292f"'
+        f'<text x="{x:g}" y="{y + number * _LINE:g}" text-anchor="{anchor}"'
         f"{weight if is_headed and not number else ''}>{escape(line)}</text>"
         for number, line in enumerate(text)
     ]
