@@ -30,14 +30,12 @@ from relay_sidecar.config import PREFIX
 from relay_sidecar.config.config import Config, load, parser
 from relay_sidecar.web.listener import OWN, ServingCertificate, connection_limit, listening
 from relay_sidecar.web.own_endpoints import OwnEndpoints
-from relay_sidecar.wiring.relay import Relay
+from relay_sidecar.wiring.relay import Relay, open_relay
 
 # Seconds from the first answer: what was imported and loaded stays for good.
 FREEZE_GC_AFTER = 2.0
 # Descriptors for kubelet, Prometheus and people.
 STATUS_CONNECTIONS = 64
-# Those of peers: as many as their members may have to that of this node.
-POOL_CONNECTIONS = 512
 
 
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
@@ -57,40 +55,14 @@ async def _serve(config: Config, environ: Mapping[str, str]) -> None:
     install_signal_handlers(loop, stopping.set, logger=logger)
     async with AsyncExitStack() as stack:
         credentials = _credentials(config)
-        tls, pods_tls = _tls(config, config.client_ca_file), _tls(config, None)
         # Lists of many megabytes come and go.
         set_malloc_thresholds()
         descriptors = raise_descriptor_limit()
-        wanted = 2 * config.max_watchers
-        others = STATUS_CONNECTIONS
-        if config.pool_listen is not None:
-            others += POOL_CONNECTIONS
-        # Each may be used up by its own clients, never by those of another: pods, who are no
-        # kubelet, or who comes to the endpoint view.
-        parts = 1 + (config.pod_listen is not None) + (config.endpoint_view is not None)
-        limit = connection_limit(descriptors // parts, wanted=wanted, others=others // parts)
         async with asyncio.TaskGroup() as group:
             tasks = Tasks(group)
-            relay = await Relay.open(config, credentials, stack, spawn=tasks.spawn)
-            served = partial(listening, write_timeout=config.write_timeout)
-            own = served(
-                config.status_listen,
-                OwnEndpoints(relay.report).handle,
-                limit=STATUS_CONNECTIONS,
-                options=OWN,
-            )
-            api = served(config.listen, relay.api.handle, limit=limit, tls=tls)
-            listeners = [api, own]
-            if config.pod_listen is not None:
-                pods = served(config.pod_listen, relay.api.handle, limit=limit, tls=pods_tls)
-                listeners.append(pods)
-            if config.endpoint_view is not None:
-                view = relay.endpoint_view
-                assert view is not None
-                listeners.append(served(config.endpoint_view, view.handle, limit=limit, tls=tls))
-            if config.pool_listen is not None and relay.pool_reads:
-                handler = relay.pool_reads.handle
-                listeners.append(served(config.pool_listen, handler, limit=POOL_CONNECTIONS))
+            relay = await open_relay(config, credentials, stack, spawn=tasks.spawn)
+            api, own, *rest = _listeners(config, relay, descriptors)
+            listeners = [api, own, *rest]
             for listener in listeners:
                 await listener.open()
                 stack.push_async_callback(listener.close)
@@ -107,6 +79,33 @@ async def _serve(config: Config, environ: Mapping[str, str]) -> None:
             for listener in listeners:
                 await listener.close()
             tasks.cancel()
+
+
+def _listeners(config: Config, relay: Relay, descriptors: int) -> list[Listener]:
+    """That of the API, the relay's own, and those of pods and of optional rooms."""
+    tls = _tls(config, config.client_ca_file)
+    # Each may be used up by its own clients, never by those of another.
+    parts = 1 + (config.pod_listen is not None) + sum(not it.connections for it in relay.listeners)
+    others = STATUS_CONNECTIONS + sum(it.connections for it in relay.listeners)
+    wanted = 2 * config.max_watchers
+    limit = connection_limit(descriptors // parts, wanted=wanted, others=others // parts)
+    served = partial(listening, write_timeout=config.write_timeout)
+    found = [
+        served(config.listen, relay.api.handle, limit=limit, tls=tls),
+        served(
+            config.status_listen,
+            OwnEndpoints(relay.report).handle,
+            limit=STATUS_CONNECTIONS,
+            options=OWN,
+        ),
+    ]
+    if config.pod_listen is not None:
+        pods_tls = _tls(config, None)
+        found.append(served(config.pod_listen, relay.api.handle, limit=limit, tls=pods_tls))
+    for it in relay.listeners:
+        own_tls = None if it.connections else tls
+        found.append(served(it.address, it.handle, limit=it.connections or limit, tls=own_tls))
+    return found
 
 
 def _settle() -> None:

@@ -71,7 +71,7 @@ PROGRAMS = {
         RelayConfig,
         relay_parser(),
         RELAY_PREFIX,
-        ("telemetry/metrics.py",),
+        ("telemetry/metrics.py", "endpoint_view/view_status.py"),
         ("runtime", "kubeapi", "walstore"),
         ("relay-sidecar/relay_node",),
     ),

@@ -1,5 +1,6 @@
 """Who may read through the relay what is cached.
 
+opened               which of these the flags ask for
 admission            what the web layer asks, and what it learns about a caller
 own                  everyone acts with the relay's rights: on loopback
 caller               each caller with the rights of its own token, which upstream decides about: it

@@ -45,11 +45,17 @@ class RulesReviewer(Protocol):
 
 
 class RestartReviews:
-    def __init__(self, callers: CallerAccess, reviewer: RulesReviewer) -> None:
+    """`known`: the resources of which the relay has something."""
+
+    def __init__(
+        self,
+        callers: CallerAccess,
+        reviewer: RulesReviewer,
+        known: Callable[[], Iterable[ResourceName]],
+    ) -> None:
         self._callers = callers
         self._reviewer = reviewer
-        # The resources of which the relay has something.
-        self.known: Callable[[], Iterable[ResourceName]] = tuple
+        self._known = known
         self._places = asyncio.Semaphore(MAX_TOKENS)
         # When (boot clock) each was asked about: the family of a token, or a token without one.
         self._reviewed: OrderedDict[TokenFamily | str, float] = OrderedDict()
@@ -101,7 +107,7 @@ class RestartReviews:
             except ApiError as error:
                 # Without the API for it, or with a token that is refused, nothing can be asked.
                 return error.is_refusal and error.status != 429
-            for attributes in questions(rules, self.known(), namespace=namespace):
+            for attributes in questions(rules, self._known(), namespace=namespace):
                 if not await self._is_decided(token, attributes, namespace):
                     return False
             return True

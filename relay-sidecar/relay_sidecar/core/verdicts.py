@@ -1,6 +1,6 @@
 """What this node thinks of the others of its pool, as a line of /sources has it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -30,6 +30,11 @@ class VerdictSource(Protocol):
 
     @property
     def valid_until(self) -> float: ...
+
+    @property
+    def on_line(self) -> list[Callable[[], None]]:
+        """Called after each line."""
+        ...
 
     def verdicts(self, now: float) -> Verdicts | None:
         """None where there are none that hold."""

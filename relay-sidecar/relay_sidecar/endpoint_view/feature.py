@@ -1,50 +1,46 @@
-"""With `--endpoint-view`: what follows EndpointSlices and verdicts, and what serves them. Imported
-only there."""
+"""The door: with `--endpoint-view`, EndpointSlices as this node's own verdicts have them."""
 
 import random
-from collections.abc import Callable
 from dataclasses import replace
 
-from relay_sidecar.access.admission import Access
-from relay_sidecar.config.config import Config
-from relay_sidecar.core.verdicts import VerdictSource
 from relay_sidecar.endpoint_view.core.view_version import MAX_JUMP
 from relay_sidecar.endpoint_view.view_api import BuiltInFields, EndpointViewApi
+from relay_sidecar.endpoint_view.view_status import document, measured
 from relay_sidecar.endpoint_view.view_stream import SPACE, EndpointView
+from relay_sidecar.features import Hooks, Parts, RoomListener
 from relay_sidecar.journal.journal import Journal
-from relay_sidecar.journal.records import Saved
-from relay_sidecar.streams.streams import Streams
-from relay_sidecar.upstream.link_probe import LinkProbe
-from relay_sidecar.web.api import Api
-from relay_sidecar.web.reads.freshness import ReadSettings, unreachable
+from relay_sidecar.web.reads.freshness import unreachable
 from relay_sidecar.web.reads.reads import Reads
 from relay_sidecar.web.upstream import NoUpstream
 
 
-def endpoint_view(
-    config: Config,
-    verdicts: VerdictSource,
-    on_line: list[Callable[[], None]],
-    api: Api,
-    access: Access,
-    streams: Streams,
-    journal: Journal,
-    saved: Saved,
-    probe: LinkProbe,
-    settings: ReadSettings,
-) -> EndpointViewApi:
-    """`api`, `access`, `streams`, `journal`: the relay's ordinary ones."""
+async def open_endpoint_view(parts: Parts) -> Hooks:
+    config, probe, verdicts = parts.config, parts.probe, parts.features.verdicts
+    if config.endpoint_view is None or verdicts is None:
+        return Hooks(status=lambda: {"endpointView": None})
     view = EndpointView(
-        streams,
+        parts.streams,
         verdicts,
-        journal,
-        saved.kept.get(SPACE, {}),
+        parts.journal,
+        parts.saved.kept.get(SPACE, {}),
         cut_since=lambda: probe.link.heard_at if probe.link.is_known and not probe.is_up else None,
         chance=lambda: random.randrange(1, MAX_JUMP),
     )
-    on_line.append(view.kick)
-    settings = replace(settings, reads_cache=True)
+    verdicts.on_line.append(view.kick)
+    access = parts.access.access
     reads = Reads(
-        access, NoUpstream(unreachable), view.streams, BuiltInFields(), Journal(None), settings
+        access,
+        NoUpstream(unreachable),
+        view.streams,
+        BuiltInFields(),
+        Journal(None),
+        replace(parts.settings, reads_cache=True),
     )
-    return EndpointViewApi(api, access, reads, view, streams)
+    api = EndpointViewApi(parts.api, access, reads, view, parts.streams)
+    return Hooks(
+        size=lambda: view.streams.size,
+        status=lambda: {"endpointView": document(view.status())},
+        metrics=lambda: measured(view.status()),
+        listeners=[RoomListener(config.endpoint_view, api.handle)],
+        run=[view.run],
+    )

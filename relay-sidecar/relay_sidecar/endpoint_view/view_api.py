@@ -50,7 +50,6 @@ class EndpointViewApi:
         view: EndpointView,
         sources: Streams,
     ) -> None:
-        self.run, self.status = view.run, view.status
         self._api = api
         self._access = access
         self._reads = reads
@@ -58,11 +57,6 @@ class EndpointViewApi:
         self._sources = sources
         self._counters = sources.counters
         self._refusals = api.refusals
-
-    @property
-    def size(self) -> int:
-        """Bytes that the view takes beside upstream's stream."""
-        return self._view.streams.size
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         answer: web.StreamResponse

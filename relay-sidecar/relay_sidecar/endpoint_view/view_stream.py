@@ -35,12 +35,12 @@ from relay_sidecar.endpoint_view.core.view_version import (
     view_version,
 )
 from relay_sidecar.endpoint_view.view_control import ViewControl
+from relay_sidecar.endpoint_view.view_status import EndpointViewStatus
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Blob
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import NoRoom, Streams
 from relay_sidecar.telemetry.metrics import RelayCounters
-from relay_sidecar.telemetry.status import EndpointViewStatus
 
 SLICES: Final = ListScope(ResourceName("discovery.k8s.io", "v1", "endpointslices"))
 # The journal's.

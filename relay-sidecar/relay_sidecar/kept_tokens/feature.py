@@ -1,79 +1,73 @@
-"""With `--keep-secrets`, on a node: kept answers to TokenRequest. Imported only there."""
+"""The door: with `--keep-secrets` on a node, answers to TokenRequest are kept."""
 
 import time
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
 
-from relay_sidecar.config.config import Config
-from relay_sidecar.core.access.offline_clock import OfflineClock
+from relay_sidecar.access.opened import OpenedAccess
 from relay_sidecar.core.node_needs import pods_of
 from relay_sidecar.core.token_request import TokenRequestKey
-from relay_sidecar.journal.journal import Journal
-from relay_sidecar.journal.records import Saved
+from relay_sidecar.features import Hooks, Parts, Rows
 from relay_sidecar.journal.sealing.sealed_secrets import TOKENS
-from relay_sidecar.journal.sealing.sealer import Sealer
 from relay_sidecar.kept_tokens.kept_tokens import KeptTokens
 from relay_sidecar.kept_tokens.token_requests import TokenRequests
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.streams.streams import Streams
-from relay_sidecar.telemetry.metrics import RelayCounters
-from relay_sidecar.telemetry.status import KeptCallerStatus, KeptTokenStatus
-from relay_sidecar.upstream.proxy import Proxy
 
 
-class NodeTokens:
-    """Kept TokenRequest answers of one node."""
-
-    def __init__(
-        self,
-        config: Config,
-        node: str,
-        journal: Journal,
-        sealer: Sealer,
-        clock: OfflineClock,
-        counters: RelayCounters,
-    ) -> None:
-        self.kept = KeptTokens(journal, sealer, clock, counters, retain=config.retain)
-        self._node = node
-        self._timeout = config.request_timeout
-
-    def requests(self, proxy: Proxy) -> TokenRequests:
-        return TokenRequests(proxy, self.kept, timeout=self._timeout)
-
-    def statuses(self) -> list[KeptTokenStatus]:
-        return [_status(key) for key in self.kept]
-
-    def callers(
-        self, rights: Callable[[str], Sequence[str]], has_read: Callable[[str], bool]
-    ) -> list[KeptCallerStatus]:
-        """`rights`: what a token was allowed; `has_read`: whether its pod reads here."""
-        return [
-            KeptCallerStatus(
-                namespace=key.namespace,
-                service_account=key.service_account,
-                pod_uid=key.pod_uid,
-                rights=rights(token),
-                has_read=has_read(token),
-            )
-            for key, token in self.kept.tokens()
-        ]
-
-    async def restore(self, saved: Saved) -> None:
-        await self.kept.restore(saved.kept.get(TOKENS, {}))
-
-    async def run(self, streams: Streams) -> None:
-        await self.kept.run(partial(self._open, streams))
-
-    def _open(self, streams: Streams) -> Stream:
-        return streams.open(pods_of(self._node), now=time.monotonic())
-
-
-def _status(key: TokenRequestKey) -> KeptTokenStatus:
-    return KeptTokenStatus(
-        namespace=key.namespace,
-        service_account=key.service_account,
-        pod_name=key.bound_object_ref.name if key.bound_object_ref else "",
-        pod_uid=key.pod_uid,
-        audiences=key.audiences,
-        expiration_seconds=key.expiration_seconds,
+async def open_kept_tokens(parts: Parts) -> Hooks:
+    config, access, streams = parts.config, parts.access, parts.streams
+    if parts.sealer is None or access.clock is None or not access.node:
+        return Hooks(status=lambda: {"tokens": []}, restart=lambda: {"callers": []})
+    kept = KeptTokens(
+        parts.journal,
+        parts.sealer,
+        access.clock,
+        streams.counters,
+        retain=config.retain,
+        issued=access.issued,
     )
+    await kept.restore(parts.saved.kept.get(TOKENS, {}))
+    requests = TokenRequests(parts.proxy, kept, timeout=config.request_timeout)
+
+    def pods() -> Stream:
+        return streams.open(pods_of(access.node), now=time.monotonic())
+
+    return Hooks(
+        answer=requests.answer,
+        tokens=kept,
+        link=kept.link,
+        size=lambda: kept.size,
+        status=lambda: {"tokens": [token_row(key) for key in kept]},
+        restart=lambda: {"callers": token_callers(kept.tokens(), access)},
+        run=[lambda: kept.run(pods)],
+    )
+
+
+def token_row(key: TokenRequestKey) -> Rows:
+    """For what an answer is kept; nothing of the answer."""
+    pod = key.bound_object_ref
+    return {
+        "namespace": key.namespace,
+        "serviceAccount": key.service_account,
+        "podName": pod.name if pod else "",
+        "podUID": key.pod_uid,
+        "audiences": list(key.audiences),
+        "expirationSeconds": key.expiration_seconds,
+    }
+
+
+def token_callers(
+    tokens: Iterable[tuple[TokenRequestKey, str]], access: OpenedAccess
+) -> Sequence[Rows]:
+    """Pods whose tokens are kept, and the reads that upstream allowed each with its token, like
+    "watch services": the relay answers these also after a restart while it is cut off. `hasRead`:
+    the pod has read something since the relay started."""
+    return [
+        {
+            "namespace": key.namespace,
+            "serviceAccount": key.service_account,
+            "podUID": key.pod_uid,
+            "rights": list(access.rights(token)),
+            "hasRead": access.has_read(token),
+        }
+        for key, token in tokens
+    ]

@@ -6,7 +6,7 @@ one event are one transaction; what cannot be read back is deleted.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Final
 
@@ -58,7 +58,8 @@ _POD = msgspec.json.Decoder(_Pod)
 
 
 class KeptTokens:
-    """`clock` is the one by which ages while cut count."""
+    """`clock` is the one by which ages while cut count; `issued` are called with each token that
+    upstream issued to this node, and with those of before."""
 
     def __init__(
         self,
@@ -68,14 +69,14 @@ class KeptTokens:
         counters: RelayCounters,
         *,
         retain: float,
+        issued: Sequence[Callable[[str], None]] = (),
     ) -> None:
         self._answers = KeptAnswers(retain=retain)
         self._journal = journal
         self._sealer = sealer
         self._clock = clock
         self._counters = counters
-        # Called with each token that upstream issued to this node, and with those of before.
-        self.on_issued: list[Callable[[str], None]] = []
+        self._issued = issued
         self._records: dict[TokenRequestKey, bytes] = {}
         self._stream: Stream | None = None
         # The state of the stream that was looked at last.
@@ -213,7 +214,7 @@ class KeptTokens:
     def _tell(self, answer: TokenAnswer) -> None:
         token = issued_token(answer.content_type, answer.body)
         if token:
-            for observer in self.on_issued:
+            for observer in self._issued:
                 observer(token)
 
     def _now(self) -> float:

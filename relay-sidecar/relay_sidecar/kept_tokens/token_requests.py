@@ -39,7 +39,7 @@ class TokenRequests:
         self._kept = kept
         self._timeout = timeout
 
-    def takes(self, request: web.BaseRequest, info: RequestInfo) -> bool:
+    def _takes(self, request: web.BaseRequest, info: RequestInfo) -> bool:
         return (
             info.is_canonical
             and (info.verb, info.subresource) == ("create", "token")
@@ -48,8 +48,12 @@ class TokenRequests:
             and not any(name.lower().startswith("impersonate-") for name in request.headers)
         )
 
-    async def answer(self, request: web.BaseRequest, info: RequestInfo) -> web.StreamResponse:
-        """Raises `Refused`."""
+    async def answer(
+        self, request: web.BaseRequest, info: RequestInfo
+    ) -> web.StreamResponse | None:
+        """None to what is no TokenRequest of which an answer may be kept. Raises `Refused`."""
+        if not self._takes(request, info):
+            return None
         upload = upload_of(request)
         body = b"" if upload is None else await upload.whole(limit=MAX_BODY)
         key = _key(request, info, body)

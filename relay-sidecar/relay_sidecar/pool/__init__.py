@@ -1,6 +1,6 @@
 """`--pool`: what the pool-sidecar of the node says, and what follows from it.
 
-node_pool       what the relay opens
+feature         the door: what the relay opens
 follower        the lines of /sources
 detour          connections over a neighbour while it lends
 feeds           pool-scoped streams from the hub, by hub_reads and own_rights

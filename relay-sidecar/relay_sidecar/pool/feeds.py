@@ -23,9 +23,7 @@ from relay_sidecar.pool.core.source_choice import API_SERVER, SourceChoice
 from relay_sidecar.pool.hub_reads import HubReads
 from relay_sidecar.pool.shared_streams import is_shared
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.upstream.link_probe import LinkProbe
 from relay_sidecar.upstream.reflector.feed import CLOUD, CloudFeed, Feed
-from relay_sidecar.upstream.reflector.source import UpstreamSource
 
 # Seconds; then it is asked again what the relay may read, by a watch that is opened anew.
 DENIED_FOR: Final = 60.0
@@ -35,28 +33,23 @@ MayRead = Callable[[Stream], Awaitable[bool]]
 
 
 class Feeds:
-    """A callable for `Reflectors`."""
+    """Of the streams that `declared` holds."""
 
     def __init__(
         self,
         declared: Sequence[Preload],
         sources: PoolSources,
-        cloud: UpstreamSource,
         hubs: HubReads,
-        probe: LinkProbe,
         may_read: MayRead,
     ) -> None:
         self._declared = declared
         self._sources = sources
-        self._cloud = cloud
         self._hubs = hubs
-        self._probe = probe
         self._may_read = may_read
 
-    def __call__(self, stream: Stream) -> Feed:
-        cloud = CloudFeed(self._cloud, self._probe)
+    def of(self, stream: Stream, cloud: CloudFeed) -> Feed | None:
         if not any(is_shared(it, stream.scope) for it in self._declared):
-            return cloud
+            return None
         return PoolFeed(stream, self._sources, cloud, self._hubs, self._may_read)
 
 

@@ -9,7 +9,7 @@ state is, it finds in everything that the relay has seen. Knows no HTTP.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -28,6 +28,7 @@ from relay_sidecar.streams.reflector_control import ReflectorControl
 from relay_sidecar.streams.seen_objects import OVERHEAD, SeenObjects
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.telemetry.metrics import RelayCounters
+from relay_sidecar.telemetry.status import StreamState
 
 # Seconds for which a scope that upstream refused is not requested again.
 REFUSAL_TTL = 10.0
@@ -72,7 +73,9 @@ class NoRoom(Exception):
 
 
 class Streams:
-    """`connect` makes what moves streams, which reports to their owner from then on."""
+    """`connect` makes what moves streams, which reports to their owner from then on. `kind_of`: the
+    kind of a resource's objects, "" where that is unknown; `is_shared`: whether neighbours have one
+    stream of the scope for all."""
 
     def __init__(
         self,
@@ -80,17 +83,16 @@ class Streams:
         floor: MinResourceVersion,
         limits: Limits,
         counters: RelayCounters,
+        *,
+        kind_of: Callable[[ResourceName], str] = lambda _: "",
+        is_shared: Callable[[ListScope], bool] = lambda _: False,
     ) -> None:
         self.counters = counters
         self.floor = floor
         self.limits = limits
         self.seen = SeenObjects(limits.memory_budget)
-        # The kind of a resource's objects, "" where that is unknown.
-        self.kind_of: Callable[[ResourceName], str] = lambda _: ""
-        # Asks upstream for the kind; returns when it is known, or after a while.
-        self.learn_kind: Callable[[ResourceName], Awaitable[None]] = _learn_nothing
-        # Whether neighbours of a pool have one stream of it for all.
-        self.is_shared: Callable[[ListScope], bool] = lambda _: False
+        self._kind_of = kind_of
+        self._is_shared = is_shared
         # Bytes of what is kept beside objects, and is to be within the same budget.
         self.beside: list[Callable[[], int]] = []
         # What goes before all else: called for want of room, each says whether it gave some.
@@ -166,6 +168,25 @@ class Streams:
         is live, or is known to have had upstream's objects at that moment or later."""
         return self.is_live(stream) or (self.reflectors.is_up and stream.known_at >= since)
 
+    def state(self, stream: Stream) -> StreamState:
+        if self.is_live(stream):
+            return "live"
+        if not self.is_started(stream):
+            return "idle"
+        return "catching up" if self.is_up else "offline"
+
+    def source(self, stream: Stream) -> str:
+        """From where it comes: "cloud", or the name of a hub; "" where it does not run."""
+        return self.reflectors.source(stream)
+
+    def reopen(self) -> None:
+        """There is another way to upstream: open watches go on there."""
+        self.reflectors.reopen()
+
+    def refresh(self) -> None:
+        """There may be another hub of the pool, or none any more."""
+        self.reflectors.refresh()
+
     def exactly(self, scope: ListScope) -> Stream | None:
         return self._streams.get(scope.resource, {}).get(scope)
 
@@ -238,7 +259,7 @@ class Streams:
             bool(scope.params)
             and (own is None or own.is_snapshot)
             and self.reflectors.is_up
-            and not self.is_shared(scope)
+            and not self._is_shared(scope)
             and self.askings.is_new(scope, now=now)
             and self._wider(scope, now=now) is None
         )
@@ -468,7 +489,7 @@ class Streams:
         )
         stream = Stream(scope, collection, self.counters, now=now)
         stream.on_shown = partial(self.floor.raise_to, scope.resource)
-        stream.named_kind = lambda: self.kind_of(scope.resource)
+        stream.named_kind = lambda: self._kind_of(scope.resource)
         # What leaves another selection may be there still.
         if not scope.labels.requirements and LASTING.issuperset(scope.fields.paths):
             stream.on_gone = partial(self._ended, scope.resource)
@@ -522,10 +543,6 @@ class Streams:
         """The newest stream that covers `scope` and does not have the object."""
         found = (stream for stream in self.covering(scope) if stream.is_whole)
         return next((stream for stream in found if key not in stream.collection.objects), None)
-
-
-async def _learn_nothing(resource: ResourceName) -> None:
-    """Where there is no discovery."""
 
 
 def _say_reached(limit: str) -> None:

@@ -12,7 +12,6 @@ from typing import Literal
 from edge_sidecars.runtime.metrics import Kind, Metric
 from relay_sidecar.telemetry.status import (
     LINK_STATES,
-    EndpointViewStatus,
     MemoryBudget,
     RelayStatus,
     StreamStatus,
@@ -73,8 +72,12 @@ class RelayCounters:
 
 
 def measure(status: RelayStatus, counters: RelayCounters) -> list[Metric]:
-    view = () if status.endpoint_view is None else _of_endpoint_view(status.endpoint_view)
-    return [*_state(status), *_of_streams(status.streams), *view, *_counted(counters)]
+    return [
+        *_state(status),
+        *_of_streams(status.streams),
+        *status.measured,
+        *_counted(counters),
+    ]
 
 
 def _state(status: RelayStatus) -> list[Metric]:
@@ -168,32 +171,6 @@ def _of_streams(streams: Sequence[StreamStatus]) -> list[Metric]:
             "relay_stream_watchers",
             "Open watches of clients on a stream.",
             [it.watchers for it in streams],
-        ),
-    ]
-
-
-def _of_endpoint_view(view: EndpointViewStatus) -> list[Metric]:
-    return [
-        _gauge(
-            "relay_endpoint_view_verdicts",
-            "1 if the endpoint view uses verdicts of the pool, 0 if it shows what upstream has.",
-            view.has_verdicts,
-        ),
-        Metric(
-            "relay_endpoint_view_endpoints",
-            Kind.GAUGE,
-            "Endpoints that the view shows unlike upstream: silent, as not ready; kept, as ready.",
-            (({"as": "silent"}, float(view.silent)), ({"as": "kept"}, float(view.kept))),
-        ),
-        _counter(
-            "relay_endpoint_view_changes_total",
-            "Changes of EndpointSlices in the endpoint view that upstream did not make.",
-            view.changes,
-        ),
-        _gauge(
-            "relay_endpoint_view_watchers",
-            "Open watches of the endpoint view.",
-            view.watchers,
         ),
     ]
 

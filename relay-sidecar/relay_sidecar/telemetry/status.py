@@ -6,10 +6,11 @@ resources and selectors, and for what tokens are kept.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from edge_sidecars.runtime.formats import rfc3339
+from edge_sidecars.runtime.metrics import Metric
 
 # unauthorized: it is reached and answers the relay's own credentials with 401; relayed: upstream is
 # another relay, which is cut off from its own.
@@ -149,50 +150,6 @@ class SecretsStatus:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeptTokenStatus:
-    """For what an answer to a TokenRequest is kept; nothing of the answer."""
-
-    namespace: str
-    service_account: str
-    pod_name: str
-    pod_uid: str
-    audiences: Sequence[str]
-    expiration_seconds: int | None
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "namespace": self.namespace,
-            "serviceAccount": self.service_account,
-            "podName": self.pod_name,
-            "podUID": self.pod_uid,
-            "audiences": list(self.audiences),
-            "expirationSeconds": self.expiration_seconds,
-        }
-
-
-@dataclass(frozen=True, kw_only=True)
-class KeptCallerStatus:
-    """A pod whose token is kept, and the reads that upstream allowed it with that token, like
-    "watch services": the relay answers these also after a restart while it is cut off. `has_read`:
-    the pod has read something since the relay started."""
-
-    namespace: str
-    service_account: str
-    pod_uid: str
-    rights: Sequence[str]
-    has_read: bool
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "namespace": self.namespace,
-            "serviceAccount": self.service_account,
-            "podUID": self.pod_uid,
-            "rights": list(self.rights),
-            "hasRead": self.has_read,
-        }
-
-
-@dataclass(frozen=True, kw_only=True)
 class NamedObject:
     """That the relay keeps because it was read by its name."""
 
@@ -203,62 +160,20 @@ class NamedObject:
 
 @dataclass(frozen=True, kw_only=True)
 class RestartStatus:
-    """What a relay that starts anew now would have, beside its streams and tokens. `key_failure`:
-    why it would not unseal what this one has sealed, with the file of --keep-secrets as it is."""
+    """What a relay that starts anew now would have, beside its streams. `key_failure`: why it would
+    not unseal what this one has sealed, with the file of --keep-secrets as it is. `rooms`: rows of
+    the optional rooms."""
 
     key_failure: str | None = None
-    callers: Sequence[KeptCallerStatus] = ()
+    rooms: Mapping[str, Any] = field(default_factory=dict)
     objects: Sequence[NamedObject] = ()
 
     def document(self) -> dict[str, Any]:
         return {
             "keyFailure": self.key_failure,
-            "callers": [caller.document() for caller in self.callers],
+            **self.rooms,
             "objects": [asdict(it) for it in self.objects],
         }
-
-
-@dataclass(frozen=True, kw_only=True)
-class EndpointViewStatus:
-    """`silent`, `kept`: endpoints that are shown not ready, or ready, where upstream says else;
-    `changes`: slices that changed without upstream, counted from the start. `resource_version`:
-    the view's own, None while upstream's EndpointSlices are unknown."""
-
-    has_verdicts: bool
-    silent: int
-    kept: int
-    changes: int
-    resource_version: int | None
-    watchers: int
-
-    def document(self) -> dict[str, Any]:
-        version = self.resource_version
-        return {
-            "hasVerdicts": self.has_verdicts,
-            "silentEndpoints": self.silent,
-            "keptEndpoints": self.kept,
-            "changes": self.changes,
-            "resourceVersion": None if version is None else str(version),
-            "watchers": self.watchers,
-        }
-
-
-@dataclass(frozen=True, kw_only=True)
-class SharedStreamStatus:
-    """A stream that peers of the pool may read; the fields as `StreamStatus` has them. `cursor`:
-    the version up to which its watchers have been told all; `window`: the oldest from which a watch
-    may begin; both None before the first list."""
-
-    resource: str
-    state: StreamState
-    source: str
-    cursor: int | None
-    window: int | None
-
-    def document(self) -> dict[str, Any]:
-        versions = {"cursor": self.cursor, "window": self.window}
-        told = {name: None if it is None else str(it) for name, it in versions.items()}
-        return {**asdict(self), **told}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -304,11 +219,10 @@ class RelayStatus:
     max_objects: int
     budget: MemoryBudget = MemoryBudget()
     secrets: SecretsStatus = SecretsStatus()
-    tokens: Sequence[KeptTokenStatus] = ()
     restart: RestartStatus = RestartStatus()
-    endpoint_view: EndpointViewStatus | None = None
-    # None: peers read nothing here.
-    shared: Sequence[SharedStreamStatus] | None = None
+    # Rows and metrics of the optional rooms.
+    rooms: Mapping[str, Any] = field(default_factory=dict)
+    measured: Sequence[Metric] = ()
     # As `listener_metrics.figures` has them.
     listeners: Sequence[Mapping[str, str | int]] = ()
 
@@ -326,12 +240,8 @@ class RelayStatus:
             "link": self.link.document(),
             "journal": asdict(self.journal),
             "secrets": self.secrets.document(),
-            "tokens": [token.document() for token in self.tokens],
             "restart": self.restart.document(),
-            "endpointView": None if self.endpoint_view is None else self.endpoint_view.document(),
-            "pool": None
-            if self.shared is None
-            else {"streams": [stream.document() for stream in self.shared]},
+            **self.rooms,
             "objects": self.objects,
             "maxObjects": self.max_objects,
             "memory": self.budget.document(),

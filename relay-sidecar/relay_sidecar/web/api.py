@@ -8,7 +8,7 @@ again. Whatever goes wrong is a Status object.
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from time import monotonic
-from typing import Final, Protocol
+from typing import Final
 
 from aiohttp import hdrs
 from multidict import MultiMapping
@@ -55,15 +55,11 @@ WRITTEN_SUBRESOURCES: Final = frozenset(
 QUICK: Final = 1.0
 WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
+Answer = Callable[[web.BaseRequest, RequestInfo], Awaitable[web.StreamResponse | None]]
 
-class TokenAnswers(Protocol):
-    """TokenRequest, where answers to it are kept."""
 
-    def takes(self, request: web.BaseRequest, info: RequestInfo) -> bool: ...
-
-    async def answer(self, request: web.BaseRequest, info: RequestInfo) -> web.StreamResponse:
-        """Raises `Refused`."""
-        ...
+async def _no_answer(request: web.BaseRequest, info: RequestInfo) -> None:
+    return None
 
 
 class Api:
@@ -78,16 +74,17 @@ class Api:
         link_settled: Callable[[], Awaitable[bool]],
         is_link_open: Callable[[], bool],
         logs_refusals: bool = False,
-        tokens: TokenAnswers | None = None,
+        answered_before: Answer = _no_answer,
     ) -> None:
-        """`link_settled` returns whether upstream can be reached, once an outage is no blip."""
+        """`link_settled` returns whether upstream can be reached, once an outage is no blip;
+        `answered_before` is asked first about each request for a resource."""
         self._access = access
         self._link_settled = link_settled
         self._upstream = upstream
         self._reads = reads
         self._discovery = discovery
         self.link_known = link_known
-        self._tokens = tokens
+        self._answered_before = answered_before
         self.refusals = Refusals(
             reads.streams.counters, are_logged=logs_refusals, is_link_open=is_link_open
         )
@@ -138,8 +135,9 @@ class Api:
                 await self._access.may(caller, info, label_selector="", field_selector="")
                 return await self._discovery.answer(request, info.path)
             return await self._upstream.forward(request)
-        if self._tokens is not None and self._tokens.takes(request, info):
-            return await self._tokens.answer(request, info)
+        answer = await self._answered_before(request, info)
+        if answer is not None:
+            return answer
         if info.verb in WRITES and changes_object(info):
             return await self._write(request, info)
         if not is_kept(info, request.headers):

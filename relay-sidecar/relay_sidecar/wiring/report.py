@@ -1,29 +1,37 @@
 """What `/status`, `/metrics` and OpenTelemetry show about a relay, as of now."""
 
 import time
-from collections.abc import Callable, Sequence
+from typing import Final
 
+from edge_sidecars.kubeapi import ApiTransport
 from edge_sidecars.runtime.metrics import Metric
 from edge_sidecars.runtime.process import VERSION
 from edge_sidecars.runtime.web.listener_metrics import figures
 from relay_sidecar.config.config import Config
-from relay_sidecar.config.preload import Preload
-from relay_sidecar.pool.shared_streams import shared_stream
+from relay_sidecar.features import Features
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.telemetry.metrics import measure
 from relay_sidecar.telemetry.status import (
-    EndpointViewStatus,
-    JournalStatus,
-    KeptTokenStatus,
     MemoryBudget,
+    NamedObject,
     RelayStatus,
     RestartStatus,
-    SecretsStatus,
-    SharedStreamStatus,
-    StreamState,
     StreamStatus,
     UpstreamLinkStatus,
+)
+from relay_sidecar.upstream.link_probe import LinkProbe
+from relay_sidecar.wiring.journal import OpenedJournal
+
+# What kubelet reads by name before it starts pods, or the volumes of one: by group and plural.
+_NEEDED: Final = frozenset(
+    {
+        ("", "persistentvolumeclaims"),
+        ("", "persistentvolumes"),
+        ("storage.k8s.io", "csinodes"),
+        ("storage.k8s.io", "volumeattachments"),
+        ("resource.k8s.io", "resourceclaims"),
+    }
 )
 
 
@@ -33,62 +41,77 @@ class RelayReport:
     def __init__(
         self,
         config: Config,
+        transport: ApiTransport,
+        probe: LinkProbe,
+        opened: OpenedJournal,
         streams: Streams,
-        *,
-        link: Callable[[], UpstreamLinkStatus],
-        disk_failure: Callable[[], str | None],
-        disk_note: str | None = None,
-        secrets: Callable[[], SecretsStatus] = SecretsStatus,
-        tokens: Callable[[], Sequence[KeptTokenStatus]] = tuple,
-        restart: Callable[[], RestartStatus] = RestartStatus,
-        endpoint_view: Callable[[], EndpointViewStatus] | None = None,
+        features: Features,
     ) -> None:
         self.lack = "starting"
         self.counters = streams.counters
         self._config = config
+        self._transport = transport
+        self._probe = probe
+        self._opened = opened
         self._streams = streams
-        self._link = link
-        self._disk_failure = disk_failure
-        self._disk_note = disk_note
-        self._secrets = secrets
-        self._tokens = tokens
-        self._restart = restart
-        self._endpoint_view = endpoint_view
+        self._features = features
         self._started_at = time.monotonic()
+
+    def started(self) -> None:
+        """The listeners are open."""
+        self.lack = ""
 
     def measured(self) -> list[Metric]:
         return measure(self.status(), self.counters)
 
     def status(self, *, of_restart: bool = False) -> RelayStatus:
         """`of_restart`: also what a restart would find, which takes longer."""
-        directory = self._config.data_dir
         return RelayStatus(
             version=VERSION,
             uptime=time.monotonic() - self._started_at,
             lack=self.lack,
             access="caller" if self._config.asks_callers else "own",
-            link=self._link(),
-            journal=JournalStatus(
-                directory=None if directory is None else str(directory),
-                failure=self._disk_failure(),
-                note=self._disk_note,
-            ),
+            link=self.link,
+            journal=self._opened.status(),
             streams=[self._stream_status(stream) for stream in self._streams],
             watchers=self._streams.watchers,
             max_watchers=self._config.max_watchers,
             max_objects=self._config.max_objects,
             budget=self._budget(),
-            secrets=self._secrets(),
-            tokens=self._tokens(),
+            secrets=self._opened.secrets_status(),
             restart=self._restart() if of_restart else RestartStatus(),
-            endpoint_view=None if self._endpoint_view is None else self._endpoint_view(),
-            shared=self._shared(),
+            rooms=self._features.status(),
+            measured=self._features.metrics(),
             listeners=figures(),
         )
 
     @property
     def link(self) -> UpstreamLinkStatus:
-        return self._link()
+        probe, way, proxy = self._probe, self._features.way(), self._transport.proxy
+        return UpstreamLinkStatus(
+            server=self._transport.url,
+            proxy="" if proxy is None else proxy.url,
+            state=probe.state,
+            down_for=probe.down_for,
+            outages=probe.outages,
+            via="" if way is None else way.via,
+            is_own_up=probe.is_up if way is None else way.is_own_up,
+            cause=probe.cause,
+            was_up=probe.answered_at > 0,
+        )
+
+    def _restart(self) -> RestartStatus:
+        """Whether the relay would find all that its node's pods need."""
+        objects = [
+            NamedObject(resource=str(it.resource), namespace=it.item.key[0], name=it.item.key[1])
+            for it in self._streams.seen
+            if (it.resource.group, it.resource.plural) in _NEEDED
+        ]
+        return RestartStatus(
+            key_failure=self._opened.key_failure(),
+            rooms=self._features.restart(),
+            objects=objects,
+        )
 
     def _budget(self) -> MemoryBudget:
         streams = self._streams
@@ -105,48 +128,20 @@ class RelayReport:
 
     def _stream_status(self, stream: Stream) -> StreamStatus:
         scope, collection = stream.scope, stream.collection
-        is_live = self._streams.is_live(stream)
+        state = self._streams.state(stream)
         confirmed_at = self._streams.reflectors.confirmed_at(stream)
-        age = 0.0 if is_live else max(time.time() - confirmed_at, 0.0)
+        age = 0.0 if state == "live" else max(time.time() - confirmed_at, 0.0)
         return StreamStatus(
             resource=str(scope.resource),
             namespace=scope.namespace,
             label_selector=str(scope.labels),
             field_selector=str(scope.fields),
-            state=self._state(stream, is_live=is_live),
+            state=state,
             refusal=stream.refusal.message if stream.refusal else "",
             objects=len(collection.objects),
             size_bytes=collection.size_bytes,
             resource_version=stream.version if collection.is_synced else None,
             age=age if collection.is_synced else None,
             watchers=stream.watchers,
-            source=self._streams.reflectors.source(stream),
+            source=self._streams.source(stream),
         )
-
-    def _shared(self) -> Sequence[SharedStreamStatus] | None:
-        if self._config.pool_listen is None:
-            return None
-        return [self._shared_status(it) for it in self._config.shared]
-
-    def _shared_status(self, declared: Preload) -> SharedStreamStatus:
-        stream = shared_stream(self._streams, declared)
-        if stream is None:
-            name = f"{declared.plural}.{declared.group}"
-            return SharedStreamStatus(
-                resource=name, state="idle", source="", cursor=None, window=None
-            )
-        collection = stream.collection
-        return SharedStreamStatus(
-            resource=str(stream.scope.resource),
-            state=self._state(stream, is_live=self._streams.is_live(stream)),
-            source=self._streams.reflectors.source(stream),
-            cursor=collection.cursor if collection.is_synced else None,
-            window=collection.window_start if collection.is_synced else None,
-        )
-
-    def _state(self, stream: Stream, *, is_live: bool) -> StreamState:
-        if is_live:
-            return "live"
-        if not self._streams.is_started(stream):
-            return "idle"
-        return "catching up" if self._streams.is_up else "offline"

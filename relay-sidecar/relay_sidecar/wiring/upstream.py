@@ -1,8 +1,11 @@
-"""A relay's ways to its upstream, and the streams that it follows there."""
+"""What the command line means for the ways to upstream, for the streams that are followed there,
+and for reads."""
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 
+from edge_sidecars.apimachinery.objects import Item
+from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.kubeapi import (
     MAX_AGE,
     POOLED_FOR,
@@ -12,21 +15,26 @@ from edge_sidecars.kubeapi import (
     Credentials,
 )
 from edge_sidecars.runtime.cli.proxies import HttpProxy
+from edge_sidecars.runtime.memory_limit import memory_limit
 from edge_sidecars.runtime.process import VERSION
 from edge_sidecars.runtime.tasks import Spawn
 from relay_sidecar.config.config import Config
 from relay_sidecar.core.link import UpstreamLink
 from relay_sidecar.core.min_resource_version import MinResourceVersion
+from relay_sidecar.core.node_needs import pods_of
 from relay_sidecar.core.stream.reflection import WATCH_TIMEOUT
+from relay_sidecar.features import Features
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.streams.streams import Streams
+from relay_sidecar.streams.streams import DEFAULT_BUDGET, Limits, Streams
 from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.upstream.link_probe import LinkProbe
+from relay_sidecar.upstream.node_objects import NodeObjects, NodeTokens
+from relay_sidecar.upstream.node_source import NodeSource
 from relay_sidecar.upstream.reflector.feed import CloudFeed, Feed
 from relay_sidecar.upstream.reflector.reflectors import Reflectors
 from relay_sidecar.upstream.reflector.source import UpstreamSource
-from relay_sidecar.wiring.limits import limits_of
+from relay_sidecar.web.reads.freshness import ReadSettings
 
 # In intervals of the probe, since rare probes are for a link that is to be quiet: how long an idle
 # connection is kept; how long one may be silent before the kernel asks, where a bookmark comes
@@ -41,6 +49,15 @@ USED_INTERVALS = 240
 THIN_LINK = 0.02
 # Seconds; the deadline of a probe on a quick link: a cut is noticed within 3 s.
 PROBE_TIMEOUT = 0.9
+# A window covers what a client misses between two watches; bytes and events of one stream.
+WINDOW_BYTES = 8 * 1024 * 1024
+WINDOW_EVENTS = 10_000
+# Of the budget, the window of one stream: a few busy ones leave room for objects.
+WINDOW_SHARE = 1 / 16
+# Of the budget, documents of OpenAPI: kubectl validates by them, nothing on a node needs them.
+SCHEMAS_SHARE = 1 / 4
+# Of the cgroup's limit; the rest is for the process itself and for answers under way.
+SHARE_OF_LIMIT = 0.6
 
 
 def upstream_transport(
@@ -92,17 +109,16 @@ def followed_streams(
     journal: Journal,
     counters: RelayCounters,
     *,
-    feeds: Callable[[Stream], Feed] | None,
+    kind_of: Callable[[ResourceName], str],
+    features: Features,
     spawn: Spawn,
 ) -> Streams:
-    """`feeds` None: all come from upstream."""
-
-    def from_upstream(stream: Stream) -> Feed:
-        return CloudFeed(source, probe)
+    def feed(stream: Stream) -> Feed:
+        return features.feed(stream, CloudFeed(source, probe))
 
     def connect(owner: Streams) -> Reflectors:
         return Reflectors(
-            feeds or from_upstream,
+            feed,
             journal,
             probe,
             owner,
@@ -110,4 +126,72 @@ def followed_streams(
             watch_timeout=int(max(USED_INTERVALS * config.probe_interval, WATCH_TIMEOUT)),
         )
 
-    return Streams(connect, MinResourceVersion(), limits_of(config), counters)
+    return Streams(
+        connect,
+        MinResourceVersion(),
+        limits_of(config),
+        counters,
+        kind_of=kind_of,
+        is_shared=features.is_shared,
+    )
+
+
+def node_objects(
+    config: Config,
+    node: str,
+    streams: Streams,
+    transport: ApiTransport,
+    probe: LinkProbe,
+    journal: Journal,
+    *,
+    tokens: NodeTokens | None,
+) -> NodeObjects:
+    """What the components of `node` need, requested by the relay."""
+    source = NodeSource(
+        transport,
+        timeout=config.request_timeout,
+        met=probe.met,
+        authenticated=probe.authenticated,
+    )
+
+    async def remember(resource: ResourceName, item: Item, asked_at: float) -> None:
+        records = streams.seen.remember(
+            resource, item, at=asked_at, asked_at=asked_at, is_of_node=True
+        )
+        if records:
+            await journal.commit(*records)
+
+    return NodeObjects(node, pods_of(node), streams, source, remember, tokens)
+
+
+def budget_of(config: Config) -> int:
+    """Bytes."""
+    if config.memory_budget is not None:
+        return config.memory_budget
+    limit = memory_limit()
+    return DEFAULT_BUDGET if limit is None else int(limit * SHARE_OF_LIMIT)
+
+
+def limits_of(config: Config) -> Limits:
+    budget = budget_of(config)
+    return Limits(
+        memory_budget=budget,
+        max_streams=config.max_streams,
+        max_objects=config.max_objects,
+        max_watchers=config.max_watchers,
+        window_bytes=min(WINDOW_BYTES, int(budget * WINDOW_SHARE)),
+        window_events=WINDOW_EVENTS,
+        idle_timeout=config.idle_timeout,
+        retain=config.retain,
+        open_timeout=config.read_timeout,
+    )
+
+
+def settings_of(config: Config) -> ReadSettings:
+    return ReadSettings(
+        reads_cache=not config.reads_upstream,
+        read_timeout=config.read_timeout,
+        request_timeout=config.request_timeout,
+        max_watchers=config.max_watchers,
+        watch_buffer=config.watch_buffer,
+    )

@@ -21,6 +21,7 @@ METRIC = re.compile(r"\b(?:leader_election|elector|relay|gm|lc|pool)_[a-z_]+\b")
 SOURCES = (
     "elector-sidecar/elector_sidecar/metrics.py",
     "relay-sidecar/relay_sidecar/telemetry/metrics.py",
+    "relay-sidecar/relay_sidecar/endpoint_view/view_status.py",
     "gm/gm/telemetry/metrics.py",
     "lc/lc/status.py",
     "pool-sidecar/pool_sidecar/member/metrics.py",

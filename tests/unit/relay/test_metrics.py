@@ -16,7 +16,6 @@ from relay_sidecar.streams.reflector_control import NoReflectors
 from relay_sidecar.streams.streams import Limits, NoRoom, Streams
 from relay_sidecar.telemetry.metrics import MAX_REFUSALS, RelayCounters, measure
 from relay_sidecar.telemetry.status import (
-    EndpointViewStatus,
     JournalStatus,
     Outage,
     RelayStatus,
@@ -226,31 +225,6 @@ def test_an_outage_and_a_full_disk_are_to_be_seen() -> None:
     assert told["relay_journal_failed{}"] == 1
     healthy = samples(render(measure(STATUS, RelayCounters())))
     assert (healthy["relay_link_up{}"], healthy["relay_journal_failed{}"]) == (1, 0)
-
-
-def test_endpoint_view_says_how_many_endpoints_it_shows_otherwise() -> None:
-    assert STATUS.document()["endpointView"] is None
-    assert not [it for it in samples(render(measure(STATUS, RelayCounters()))) if "_view_" in it]
-    view = EndpointViewStatus(
-        has_verdicts=True, silent=3, kept=2, changes=7, resource_version=(5 << 24) + 1, watchers=4
-    )
-    status = replace(STATUS, endpoint_view=view)
-    told = samples(render(measure(status, RelayCounters())))
-    assert {key: value for key, value in told.items() if "_view_" in key} == {
-        "relay_endpoint_view_verdicts{}": 1,
-        'relay_endpoint_view_endpoints{as="silent"}': 3,
-        'relay_endpoint_view_endpoints{as="kept"}': 2,
-        "relay_endpoint_view_changes_total{}": 7,
-        "relay_endpoint_view_watchers{}": 4,
-    }
-    assert status.document()["endpointView"] == {
-        "hasVerdicts": True,
-        "silentEndpoints": 3,
-        "keptEndpoints": 2,
-        "changes": 7,
-        "resourceVersion": str((5 << 24) + 1),
-        "watchers": 4,
-    }
 
 
 def test_no_selector_breaks_out_of_its_label() -> None:

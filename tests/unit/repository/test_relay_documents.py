@@ -9,29 +9,47 @@ from typing import Any
 import pytest
 import yaml
 
+from edge_sidecars.runtime.cli.values import Address
 from edge_sidecars.runtime.web.listener_metrics import FIGURES
+from relay_sidecar.access.opened import OpenedAccess
+from relay_sidecar.access.own import OwnAccess
 from relay_sidecar.commands.kubeconfig import main as print_kubeconfig
 from relay_sidecar.config.config import load
+from relay_sidecar.config.preload import Preload
+from relay_sidecar.core.token_request import BoundObjectReference, TokenRequestKey
+from relay_sidecar.endpoint_view.view_status import EndpointViewStatus
+from relay_sidecar.endpoint_view.view_status import document as view_document
+from relay_sidecar.kept_tokens.feature import token_callers, token_row
+from relay_sidecar.pool.feature import shared_row
 from relay_sidecar.telemetry.status import (
-    EndpointViewStatus,
     JournalStatus,
-    KeptCallerStatus,
-    KeptTokenStatus,
     NamedObject,
     Outage,
     RelayStatus,
     RestartStatus,
-    SharedStreamStatus,
     StreamStatus,
     UpstreamLinkStatus,
 )
 from relay_sidecar.web.api import NEVER_KEPT
 from relay_sidecar.web.own_endpoints import OwnEndpoints
+from tests.unit.relay.test_metrics import unread_streams
 from tests.unit.repository.checkout import MANIFESTS, ROOT, block, section
 
 MANUAL = "docs/reference/relay.md"
 PACKAGE = ROOT / "relay-sidecar" / "relay_sidecar"
 SERVER = ("--server", "https://api.example")
+TOKEN = TokenRequestKey(
+    namespace="shop",
+    service_account="default",
+    service_account_uid="",
+    audiences=("vault",),
+    expiration_seconds=3607,
+    bound_object_ref=BoundObjectReference(kind="Pod", api_version="v1", name="web-0", uid="1"),
+    content_type="application/json",
+)
+ACCESS = OpenedAccess(
+    OwnAccess(Address("127.0.0.1", 1)), rights=lambda _: ["get pods"], has_read=lambda _: True
+)
 
 
 def _rows(title: str) -> list[list[str]]:
@@ -77,36 +95,19 @@ def _status() -> RelayStatus:
         watchers=0,
         max_watchers=1,
         max_objects=1,
-        endpoint_view=EndpointViewStatus(
-            has_verdicts=True, silent=0, kept=0, changes=0, resource_version=1, watchers=0
-        ),
-        tokens=[
-            KeptTokenStatus(
-                namespace="shop",
-                service_account="default",
-                pod_name="web-0",
-                pod_uid="1",
-                audiences=["vault"],
-                expiration_seconds=3607,
-            )
-        ],
         restart=RestartStatus(
-            callers=[
-                KeptCallerStatus(
-                    namespace="shop",
-                    service_account="default",
-                    pod_uid="1",
-                    rights=["get pods"],
-                    has_read=True,
-                )
-            ],
+            rooms={"callers": token_callers([(TOKEN, "t")], ACCESS)},
             objects=[NamedObject(resource="csinodes.v1.storage.k8s.io", namespace="", name="e")],
         ),
-        shared=[
-            SharedStreamStatus(
-                resource="pods.v1.", state="idle", source="", cursor=None, window=None
-            )
-        ],
+        rooms={
+            "tokens": [token_row(TOKEN)],
+            "endpointView": view_document(
+                EndpointViewStatus(
+                    has_verdicts=True, silent=0, kept=0, changes=0, resource_version=1, watchers=0
+                )
+            ),
+            "pool": {"streams": [shared_row(unread_streams(), Preload("pods", ""))]},
+        },
     )
 
 

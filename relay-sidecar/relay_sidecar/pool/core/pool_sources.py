@@ -11,7 +11,7 @@ none for a while.
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
@@ -98,6 +98,8 @@ class PoolSources:
         self._led_at: dict[str, float] = {}
         # Hubs that lied: until when they feed nothing.
         self._shunned: dict[str, float] = {}
+        # Called after each line.
+        self.on_line: list[Callable[[], None]] = []
 
     def shun(self, node: str, until: float) -> None:
         """It is no hub here until then."""
@@ -115,6 +117,8 @@ class PoolSources:
         oldest = now - max(LIVE_GRACE, FORMER)
         self._live_at = {key: at for key, at in self._live_at.items() if at >= oldest}
         self._led_at = {node: at for node, at in self._led_at.items() if at >= oldest}
+        for observer in self.on_line:
+            observer()
 
     def via(self, now: float) -> str:
         """The neighbour that lends its link, "" where none does."""

@@ -13,7 +13,7 @@ from relay_sidecar.web.reads.gets import Gets
 from relay_sidecar.web.reads.list_proofs import MetadataSource
 from relay_sidecar.web.reads.lists import Lists
 from relay_sidecar.web.reads.selection import ClientRead, SelectableFields, Selection
-from relay_sidecar.web.reads.watches import Watches
+from relay_sidecar.web.reads.watches import LearnKind, Watches, learn_nothing
 from relay_sidecar.web.reads.writes import Writes
 from relay_sidecar.web.upstream import Upstream
 
@@ -29,8 +29,9 @@ class Reads:
         settings: ReadSettings,
         *,
         metadata: MetadataSource | None = None,
+        learn_kind: LearnKind = learn_nothing,
     ) -> None:
-        """`metadata`: by which lists are proved; None: by none."""
+        """`metadata`: by which lists are proved; None: by none. `learn_kind`: as `Watches`."""
         self.streams = streams
         self.freshness = Freshness(streams, upstream, journal, settings)
         self.writes = Writes(self.freshness)
@@ -42,6 +43,7 @@ class Reads:
             selection,
             self.freshness,
             chance=random.random,
+            learn_kind=learn_kind,
         )
 
     async def get(self, read: ClientRead) -> web.StreamResponse:

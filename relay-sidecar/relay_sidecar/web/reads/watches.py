@@ -12,7 +12,7 @@ from functools import partial
 from http import HTTPStatus
 
 from edge_sidecars.apimachinery.request.request_info import ListOptions
-from edge_sidecars.apimachinery.scope import ListScope
+from edge_sidecars.apimachinery.scope import ListScope, ResourceName
 from edge_sidecars.apimachinery.selection.shards import ShardSelector
 from edge_sidecars.apimachinery.status import Refused, expired, too_large_version, too_many
 from edge_sidecars.kubeapi import Unreachable
@@ -43,6 +43,14 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 300.0
 Permit = Callable[[], Awaitable[float]]
 
 
+# Asks upstream for the kind of a resource; returns when it is known, or after a while.
+LearnKind = Callable[[ResourceName], Awaitable[None]]
+
+
+async def learn_nothing(resource: ResourceName) -> None:
+    """Where there is no discovery."""
+
+
 class Watches:
     """`chance` is between 0 and 1."""
 
@@ -52,12 +60,14 @@ class Watches:
         freshness: Freshness,
         *,
         chance: Callable[[], float],
+        learn_kind: LearnKind,
     ) -> None:
         self._upstream = freshness.upstream
         self._streams = freshness.streams
         self._selection = selection
         self._freshness = freshness
         self._chance = chance
+        self._learn_kind = learn_kind
         self._open = 0
         self._permitting = Turns(at_once=PERMITTED_AT_ONCE, patience=PERMIT_PATIENCE)
         self._learning: dict[ListScope, asyncio.Task[None]] = {}
@@ -96,7 +106,7 @@ class Watches:
             see = partial(view_of, scope=scope, wanted=wanted, shards=options.shards)
             if stream is not None:
                 if options.allow_bookmarks and not stream.is_kind_known and self._upstream.is_up:
-                    await self._streams.learn_kind(scope.resource)
+                    await self._learn_kind(scope.resource)
                 session = WatchSession(request, stream, scope, see, options, self._freshness)
                 return await self._run(session, options, permit, since)
         finally:

@@ -13,7 +13,7 @@ from relay_sidecar.streams.streams import Limits, Streams
 from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.upstream.documents.document_source import DocumentSource, FetchedDocument
 from relay_sidecar.upstream.documents.documents import DocumentCache
-from relay_sidecar.wiring.upkeep import DocumentRefresh
+from relay_sidecar.upstream.upkeep import DocumentRefresh
 
 LIMITS = Limits(1000, 100, 1 << 20, 100, 600.0, 9e9, 5.0)
 

@@ -37,7 +37,7 @@ from relay_sidecar.web.reads.freshness import Freshness, ReadSettings
 from relay_sidecar.web.reads.gets import Gets
 from relay_sidecar.web.reads.lists import Lists
 from relay_sidecar.web.reads.selection import ClientRead, Selection
-from relay_sidecar.web.reads.watches import Watches
+from relay_sidecar.web.reads.watches import Watches, learn_nothing
 from tests.unit.relay.streams.samples import item, pod
 
 PODS = ResourceName("", "v1", "pods")
@@ -119,7 +119,9 @@ class World:
         self.gets = Gets(self.freshness)
         selection = Selection(self, self)
         self.lists = Lists(selection, self.freshness)
-        self.watches = Watches(selection, self.freshness, chance=lambda: 0.0)
+        self.watches = Watches(
+            selection, self.freshness, chance=lambda: 0.0, learn_kind=learn_nothing
+        )
 
     def _wall(self) -> float:
         self.ticks += 1.0

@@ -1,35 +1,39 @@
-"""Who is let in, as the flags say: parts that only some relays have are imported only there."""
+"""Which callers are answered, as the flags say."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.kubeapi import ApiTransport, Credentials
+from edge_sidecars.kubeapi.client_certificate import ClientCertificate
 from edge_sidecars.runtime.tasks import Spawn
+from relay_sidecar.access import node
+from relay_sidecar.access.access_reviews import Reviews
 from relay_sidecar.access.admission import Access
+from relay_sidecar.access.authorization_store import FAMILIES, SPACE, AuthorizationStore
+from relay_sidecar.access.caller import CallerAccess
+from relay_sidecar.access.kubelet_process import KubeletProcess
 from relay_sidecar.access.own import OwnAccess
+from relay_sidecar.access.restart_reviews import RestartReviews
 from relay_sidecar.config.config import Config
+from relay_sidecar.core.access.node_certificates import NodeCertificates
+from relay_sidecar.core.access.offline_clock import OfflineClock
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Saved
 from relay_sidecar.upstream.link_probe import LinkProbe
-
-if TYPE_CHECKING:
-    from relay_sidecar.access.restart_reviews import RestartReviews
-    from relay_sidecar.core.access.offline_clock import OfflineClock
 
 
 @dataclass(frozen=True)
 class OpenedAccess:
     """With --access caller: `clock`, by which ages count while upstream cannot be asked, and
     `size`: bytes of decisions that are kept. With --client-ca-file, `node`: for which the relay
-    acts, and `restart`: what its callers may read when they start again. `issued`: to be called
+    acts. `issued`: to be called
     with each token that this node gets."""
 
     access: Access
-    clock: "OfflineClock | None" = None
+    clock: OfflineClock | None = None
     issued: Sequence[Callable[[str], None]] = ()
-    restart: "RestartReviews | None" = None
     node: str = ""
     # What a token was allowed: `CallerAccess.rights`; whether its pod reads here:
     # `NodeAccess.has_read`.
@@ -48,9 +52,11 @@ async def open_access(
     stack: AsyncExitStack,
     *,
     are_authentic: bool,
+    known: Callable[[], Iterable[ResourceName]],
     spawn: Spawn,
 ) -> OpenedAccess:
-    """`are_authentic`: what was saved of rights is known to be a relay's. Raises `BadInput`."""
+    """`are_authentic`: what was saved of rights is known to be a relay's; `known`: the resources of
+    which the relay has something. Raises `BadInput`."""
     if not config.asks_callers:
         return OpenedAccess(
             OwnAccess(
@@ -59,10 +65,6 @@ async def open_access(
                 token_file=config.local_token_file,
             )
         )
-    from relay_sidecar.access.access_reviews import Reviews
-    from relay_sidecar.access.authorization_store import FAMILIES, SPACE, AuthorizationStore
-    from relay_sidecar.access.caller import CallerAccess
-
     store = await AuthorizationStore.open(
         journal,
         saved.kept.get(SPACE, {}),
@@ -82,12 +84,6 @@ async def open_access(
 
     if config.client_ca_file is None:
         return OpenedAccess(access, store.cache.clock, [access.issued], size=size)
-    from edge_sidecars.kubeapi.client_certificate import ClientCertificate
-    from relay_sidecar.access import node
-    from relay_sidecar.access.kubelet_process import KubeletProcess
-    from relay_sidecar.access.restart_reviews import RestartReviews
-    from relay_sidecar.core.access.node_certificates import NodeCertificates
-
     assert isinstance(credentials, ClientCertificate)
     own = node.own_name(credentials, config.client_ca_file)
     certificates = NodeCertificates(own, node.accepted_before(saved.kept.get(node.SPACE, {})))
@@ -101,14 +97,13 @@ async def open_access(
     )
     spawn(nodes.run(is_accepted=lambda: probe.state == "up"))
     name = own.removeprefix(node.PREFIX)
-    restart = RestartReviews(access, reviews)
+    restart = RestartReviews(access, reviews, known)
     access.on_allowed.append(restart.allowed)
     issued = [access.issued, restart.issued]
     return OpenedAccess(
         nodes,
         store.cache.clock,
         issued,
-        restart,
         name,
         rights=access.rights,
         has_read=nodes.has_read,

@@ -108,7 +108,7 @@ class DocumentRefresh:
             self._woken.set()
 
     async def learn_kind(self, resource: ResourceName) -> None:
-        """As `Streams.learn_kind`; of a resource of which there is no object."""
+        """Returns when the kind of a resource without objects is known, or after a while."""
         path, now = resource.api_path, time.monotonic()
         if self._documents.names(resource):
             return
