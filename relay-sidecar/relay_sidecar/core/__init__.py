@@ -6,6 +6,7 @@ sharding              answers of upstream, reduced to a shard
 link                  is upstream reachable, or another relay that answers from its cache
 probe_request         what a probe asks
 upgrade_request       what a request for another protocol says: which, and who asks
+staleness             how old an answer is, and how it says so
 verdicts              of this node on its neighbours in the pool
 min_resource_version  the lowest resourceVersion of an answer: reads are monotonic
 unknown_changes       objects that a write has changed, whose new state no answer has shown

@@ -16,6 +16,8 @@ from collections.abc import Container
 from enum import Enum, auto
 from typing import Final
 
+from relay_sidecar.core.staleness import AGE
+
 # A suspended process hears nothing; a busy one is late by less than this many probes.
 STALE_PROBES: Final = 5
 # Seconds; a probe that is so late to be started or ended: this process stood still meanwhile.
@@ -63,7 +65,7 @@ def is_of_api_server(status: int, headers: Container[str]) -> bool:
     """Whether an answer shows that the API server is there. What a gateway says when nobody is
     there is no sign of it; nor is it one of its absence: an API server says the same of what it
     cannot do now. Another relay that tells an age has not reached the API server."""
-    return status not in NOBODY_THERE and "Age" not in headers
+    return status not in NOBODY_THERE and AGE not in headers
 
 
 def failure_evidence(*, is_late: bool, is_full: bool = False) -> LinkEvidence:
@@ -262,10 +264,3 @@ class UpstreamLink:
             self.is_known = True
         elif self._is_up or not self.is_known:
             self._probe_at = now
-
-
-def told_age(text: str | None) -> float:
-    """How old an answer of upstream was when it came, in seconds: another relay sends the age of
-    its cache in the header Age (RFC 9111, 5.1); 0 where there is none, or none that can be read."""
-    is_age = text is not None and text.isascii() and text.isdigit() and len(text) < 10
-    return float(text) if is_age and text is not None else 0.0

@@ -1,45 +1,39 @@
-"""How current the stream of the view is: as current as the stream of upstream that it follows."""
+"""What moves the stream of the view: the stream of upstream that it follows. It is as current."""
 
 from edge_sidecars.apimachinery.scope import ListScope
-from relay_sidecar.streams.reflector_control import NoReflectors
-from relay_sidecar.streams.stream import Stream
+from relay_sidecar.streams.stream import Mover, Stream
 from relay_sidecar.streams.streams import Streams
 
 
-class ViewControl(NoReflectors):
-    """`scope`: of the one stream in `sources` that is followed. What follows it moves the view;
-    nothing here does."""
+class FollowedStream(Mover):
+    """`scope`: of the one stream in `sources` that is followed."""
 
     def __init__(self, sources: Streams, scope: ListScope) -> None:
         self._sources = sources
         self._scope = scope
 
-    @property
-    def is_up(self) -> bool:
-        return self._sources.is_up
+    def is_open(self) -> bool:
+        followed = self._followed
+        return followed is not None and followed.is_open()
 
-    def is_open(self, stream: Stream) -> bool:
-        source = self._source
-        return source is not None and self._sources.is_open(source)
+    def is_live(self) -> bool:
+        followed = self._followed
+        return followed is not None and followed.is_live()
 
-    def is_live(self, stream: Stream) -> bool:
-        source = self._source
-        return source is not None and self._sources.is_live(source)
-
-    def confirmed_at(self, stream: Stream) -> float:
-        source = self._source
-        return 0.0 if source is None else self._sources.reflectors.confirmed_at(source)
-
-    def source(self, stream: Stream) -> str:
-        """Of what is followed."""
-        source = self._source
-        return "" if source is None else self._sources.reflectors.source(source)
-
-    def confirm(self, stream: Stream) -> None:
-        source = self._source
-        if source is not None:
-            self._sources.reflectors.confirm(source)
+    def confirmed_at(self) -> float:
+        followed = self._followed
+        return 0.0 if followed is None else followed.as_of
 
     @property
-    def _source(self) -> Stream | None:
+    def source(self) -> str:
+        followed = self._followed
+        return "" if followed is None else followed.source
+
+    def confirm(self) -> None:
+        followed = self._followed
+        if followed is not None:
+            followed.confirm()
+
+    @property
+    def _followed(self) -> Stream | None:
         return self._sources.exactly(self._scope)

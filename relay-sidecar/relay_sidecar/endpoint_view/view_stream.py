@@ -34,7 +34,7 @@ from relay_sidecar.endpoint_view.core.view_version import (
     ViewVersion,
     view_version,
 )
-from relay_sidecar.endpoint_view.view_control import ViewControl
+from relay_sidecar.endpoint_view.view_control import FollowedStream
 from relay_sidecar.endpoint_view.view_status import EndpointViewStatus
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Blob
@@ -66,11 +66,14 @@ class EndpointView:
         cut_since: Callable[[], float | None],
         chance: Callable[[], int],
     ) -> None:
+        followed = FollowedStream(sources, SLICES)
         self.streams = Streams(
-            lambda _: ViewControl(sources, SLICES),
+            lambda *_, is_up: followed,
             MinResourceVersion(),
             sources.limits,
             RelayCounters(),
+            Journal(None),
+            is_up=lambda: sources.is_up,
         )
         self.changes = 0
         self._sources = sources
@@ -84,6 +87,7 @@ class EndpointView:
         limits = self.streams.limits
         window = Collection(window_bytes=limits.window_bytes, window_events=limits.window_events)
         self.stream = Stream(SLICES, window, self.streams.counters, now=time.monotonic())
+        self.stream.start(followed)
         self.streams.adopt(self.stream)
         # Of the followed stream, as it was taken last: cursor, lists, turns.
         self._taken = (0, 0, 0)
@@ -138,7 +142,7 @@ class EndpointView:
             self._sources.use(source, now=time.monotonic())
             now = boottime()
             ends = (self._overlays.due_at(now), _later(self._pool.valid_until, now), now + RETRY)
-            is_due = partial(self._is_due, source, self._sources.is_open(source))
+            is_due = partial(self._is_due, source, source.is_open())
             await source.until(is_due, timeout=max(min(ends) - now, 0.0))
 
     def _is_due(self, source: Stream, was_open: bool) -> bool:
@@ -146,14 +150,14 @@ class EndpointView:
             self._is_kicked
             or source.is_dropped
             or _place(source) != self._taken
-            or self._sources.is_open(source) is not was_open
+            or source.is_open() is not was_open
         )
 
     async def _step(self, source: Stream) -> None:
         now, overlays = boottime(), self._overlays
         overlays.judge(self._pool.verdicts(now))
         has_news = source.collection.is_synced and _place(source) != self._taken
-        if has_news or self._sources.is_open(source):
+        if has_news or source.is_open():
             overlays.outage_ended(now)
         else:
             heard_at = self._cut_since()

@@ -118,7 +118,7 @@ def shared_row(streams: Streams, declared: Preload) -> Rows:
     return {
         "resource": str(stream.scope.resource),
         "state": streams.state(stream),
-        "source": streams.source(stream),
+        "source": stream.source,
         "cursor": str(collection.cursor) if is_synced else None,
         "window": str(collection.window_start) if is_synced else None,
     }

@@ -121,7 +121,7 @@ class PoolReads:
     def _is_shared(self, scope: ListScope) -> bool:
         """Whether a stream that runs here would answer, as soon as it is live."""
         return any(
-            self._streams.is_started(stream) and stream.scope.covers(scope)
+            stream.is_started and stream.scope.covers(scope)
             for stream in self._streams.of(scope.resource)
             if any(is_declared(it, stream) for it in self._declared)
         )
@@ -129,7 +129,7 @@ class PoolReads:
     def _is_fed(self, scope: ListScope) -> bool:
         """Whether a declared stream that holds this is live, and the API server's."""
         return any(
-            self._streams.reflectors.source(stream) == CLOUD and self._streams.is_live(stream)
+            stream.source == CLOUD and stream.is_live()
             for stream in self._streams.covering(scope)
             if any(is_declared(it, stream) for it in self._declared)
         )

@@ -10,7 +10,7 @@ from relay_sidecar.streams.streams import Streams
 def shared_stream(streams: Streams, declared: Preload) -> Stream | None:
     """The one that holds what was declared, the best of all versions."""
     found = [it for it in streams if is_declared(declared, it)]
-    return max(found, key=lambda it: (streams.is_live(it), it.collection.is_synced), default=None)
+    return max(found, key=lambda it: (it.is_live(), it.collection.is_synced), default=None)
 
 
 def is_declared(declared: Preload, stream: Stream) -> bool:

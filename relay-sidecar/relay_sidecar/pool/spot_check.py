@@ -70,9 +70,9 @@ class SpotCheck:
             )
             self._streams.counters.lying_hubs += 1
             self._sources.shun(hub, boottime() + SHUNNED_FOR)
-            self._streams.reflectors.relist(stream)
+            stream.relist()
             # Of its other streams too, another source comes first now.
-            self._streams.reflectors.refresh()
+            self._streams.refresh()
 
     async def _lie(self, stream: Stream, item: Item) -> str:
         """Why the hub cannot be right; "" where it may be."""
@@ -81,7 +81,7 @@ class SpotCheck:
             return "" if _is_same(told.raw, item.raw) else "other bytes at the same version"
         await asyncio.sleep(UNSEEN_FOR)
         shown = stream.collection.objects.get(item.key)
-        if shown is None or shown.version != item.version or not self._streams.is_live(stream):
+        if shown is None or shown.version != item.version or not stream.is_live():
             return ""
         if told is not None:
             # A version of before what is here: of an API server that is behind.
@@ -103,8 +103,7 @@ class SpotCheck:
 
     def _hub(self, stream: Stream) -> str:
         """Which one feeds it, live; "" where none does."""
-        source = self._streams.reflectors.source(stream)
-        return source if source != CLOUD and self._streams.is_live(stream) else ""
+        return stream.source if stream.source != CLOUD and stream.is_live() else ""
 
 
 def _is_same(one: bytes, other: bytes) -> bool:

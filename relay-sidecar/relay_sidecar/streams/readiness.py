@@ -44,7 +44,7 @@ async def ready(streams: Streams, scope: ListScope, *, now: float, since: float)
     """
     stream = streams.at_hand(scope)
     for _ in range(OPENINGS):
-        if stream is not None or not streams.reflectors.is_up:
+        if stream is not None or not streams.is_up:
             break
         stream = await _reopened(streams, scope, now=now, since=since)
     if stream is None:
@@ -64,13 +64,13 @@ async def _reopened(
     if not streams.is_current(reopened, since):
         # Where it fails, no reader waits for the answer: that lists work shows that its version is
         # of no use any more.
-        streams.reflectors.confirm(reopened)
+        reopened.confirm()
         # Whether upstream fails to prove it now: it may have done so a while ago.
         reopened.is_unproved = False
         await reopened.until(
             lambda: (
                 streams.is_current(reopened, since)
-                or not streams.reflectors.is_up
+                or not streams.is_up
                 or not reopened.collection.is_synced
                 or reopened.is_stuck
             ),
@@ -99,16 +99,16 @@ async def opened(
     is_known = bool(streams.covering(scope))
     await stream.until(
         lambda: (
-            streams.reflectors.is_open(stream)
+            stream.is_open()
             or streams.is_current(stream, since)
             or stream.refusal is not None
             or stream.is_failing
-            or not streams.reflectors.is_up
+            or not streams.is_up
         ),
         timeout=streams.limits.open_timeout if is_known else LONGEST_LIST,
     )
     if stream.refusal is not None:
         raise StreamDenied(stream.refusal)
-    if stream.is_failing and not streams.covering(scope) and streams.reflectors.is_up:
+    if stream.is_failing and not streams.covering(scope) and streams.is_up:
         raise UpstreamFailing
     return stream

@@ -1,5 +1,6 @@
-"""What is known of scopes beside their streams, persisted: at which version upstream held what a
-wider stream holds, and what the node itself asked for.
+"""Streams and objects back after a restart; and what is known of scopes beside their streams,
+persisted: at which version upstream held what a wider stream holds, and what the node itself asked
+for.
 
 Guarantee: after a restart while the link is cut, a list has the version that it had when the link
 went. One version is written at once, those that follow within `PACE` together, and all that wait
@@ -13,12 +14,30 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from edge_sidecars.apimachinery.objects import Page
 from edge_sidecars.apimachinery.scope import ListScope
 from relay_sidecar.core import node_scopes
+from relay_sidecar.core.never_kept import may_be_kept
 from relay_sidecar.journal.journal import Journal
-from relay_sidecar.journal.records import Blob
+from relay_sidecar.journal.records import (
+    Blob,
+    ListReplaced,
+    ObjectEvicted,
+    Record,
+    StreamDeleted,
+)
+from relay_sidecar.journal.records import Saved as SavedStreams
 from relay_sidecar.journal.rows import scope_of
 from relay_sidecar.journal.tables import scope_text
+from relay_sidecar.streams.stream_journal import SPACE as EQUAL
+from relay_sidecar.streams.stream_journal import (
+    UNREADABLE,
+    Equal,
+    equal_record,
+    key_of,
+    missed_record,
+    read_equal,
+)
 from relay_sidecar.streams.streams import Streams
 
 # Of the journal's `Blob`.
@@ -122,3 +141,57 @@ def _of_node(scope: ListScope, *, is_there: bool) -> Blob:
 
 def _read(key: bytes) -> ListScope:
     return scope_of(key.decode())
+
+
+def everything(streams: Streams) -> Iterator[Record]:
+    """What a disk that missed something is to be given."""
+    for stream in streams:
+        if stream.collection.is_synced:
+            yield ListReplaced(
+                stream.scope,
+                stream.list_kind,
+                stream.api_version,
+                stream.collection.cursor,
+                tuple(stream.collection.objects.values()),
+                stream.confirmed_at,
+            )
+            if stream.equal_at:
+                yield equal_record(stream)
+            if not stream.is_whole:
+                yield missed_record(stream)
+    yield from streams.seen
+
+
+def restore(streams: Streams, saved: SavedStreams, *, now: float, wall: float) -> list[Record]:
+    """The streams and objects as the last run left them; times of use become monotonic ones.
+    Returns what the disk is to lose: there is no room for it, or an earlier release kept what is
+    never kept."""
+    kept, unreadable = saved.kept.get(EQUAL, {}), saved.kept.get(UNREADABLE, {})
+    surplus: list[Record] = []
+    for one in saved.streams:
+        if not may_be_kept(one.scope.resource):
+            surplus += (StreamDeleted(one.scope), Blob(EQUAL, key_of(one.scope), None))
+            continue
+        lost = int(unreadable.get(key_of(one.scope), b"0"))
+        page = Page(one.kind, one.api_version, one.cursor, "", one.items)
+        used_at = now - max(wall - one.used_at, 0.0)
+        equal = read_equal(kept, one.scope)
+        if equal is None or equal.cursor != one.cursor:
+            equal = Equal(one.cursor, 0, 0.0)
+        streams.restore(
+            one.scope,
+            page,
+            equal_at=equal.version,
+            missed=lost,
+            confirmed_at=max(one.confirmed_at, equal.at),
+            now=used_at,
+        )
+    for seen in saved.seen:
+        if not may_be_kept(seen.resource):
+            surplus.append(ObjectEvicted(seen.resource, seen.item.key, seen.is_of_node))
+            continue
+        records = streams.seen.remember(
+            seen.resource, seen.item, at=seen.at, is_of_node=seen.is_of_node
+        )
+        surplus += (record for record in records if isinstance(record, ObjectEvicted))
+    return surplus

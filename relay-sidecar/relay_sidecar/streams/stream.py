@@ -10,6 +10,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from typing import Protocol
 
 from edge_sidecars.apimachinery.objects import Event, Item, Key, Malformed, Page, kind_of
 from edge_sidecars.apimachinery.resources import known_fields
@@ -28,6 +29,55 @@ MAX_BODIES = 8
 # Seconds; of changes that a window keeps where there is no room for more: clients that lose their
 # watch come back at once.
 KEPT_CHANGES = 60.0
+
+
+class Mover(Protocol):
+    """What moves one stream: lists and watches of upstream, or another stream that it follows. A
+    subclass reacts to what it overrides."""
+
+    @property
+    def source(self) -> str:
+        """From where it comes: "cloud", or the name of a hub."""
+        ...
+
+    def is_open(self) -> bool: ...
+    def is_live(self) -> bool: ...
+
+    def confirmed_at(self) -> float:
+        """Wall time at which upstream showed that nothing is missing; 0 where it did not."""
+        ...
+
+    def stop(self) -> None:
+        """It moves the stream no more."""
+        return
+
+    def confirm(self) -> None:
+        """A reader waits for what upstream holds now."""
+        return
+
+    def compare(self, listed: ListEvidence) -> None:
+        """What upstream held, beside the watch."""
+        return
+
+    def relist(self, *, is_paced: bool) -> None:
+        """What the stream holds is doubtful."""
+        return
+
+    def link(self, is_up: bool) -> None:
+        """The link went or came back."""
+        return
+
+    def reopen(self) -> None:
+        """There is another way to upstream: an open watch goes on there."""
+        return
+
+    def refresh(self) -> None:
+        """There may be another hub of the pool, or none any more."""
+        return
+
+    def doubt(self) -> None:
+        """The process stood still: what came meanwhile is unread."""
+        return
 
 
 class Stream:
@@ -86,6 +136,7 @@ class Stream:
         # Called with each object that is gone upstream, and the version of its end.
         self.on_gone: Callable[[Key, int], None] | None = None
         self.counters = counters
+        self._mover: Mover | None = None
         # Watches that have yet to be told what was before: no feed has them.
         self.behind: set[object] = set()
         self._feeds: dict[StreamView, Feed] = {}
@@ -216,6 +267,68 @@ class Stream:
         objects = self.collection.objects
         last = {e.item.key: e.type is not EventType.DELETED for e in events if e.item is not None}
         return sum(is_there - (key in objects) for key, is_there in last.items())
+
+    # ── what moves it ──
+
+    def start(self, mover: Mover) -> None:
+        """The mover has begun; there is one at a time."""
+        self._mover = mover
+
+    def stop(self) -> None:
+        """It moves no more; its objects stay."""
+        mover, self._mover = self._mover, None
+        if mover is not None:
+            mover.stop()
+
+    @property
+    def mover(self) -> Mover | None:
+        return self._mover
+
+    @property
+    def is_started(self) -> bool:
+        """It follows upstream, or tries to."""
+        return self._mover is not None
+
+    def is_open(self) -> bool:
+        """What happens upstream comes here; something from before may be missing yet."""
+        return self._mover is not None and self._mover.is_open()
+
+    def is_live(self) -> bool:
+        """Nothing that happened upstream is missing, but for what is on its way."""
+        return self._mover is not None and self._mover.is_live()
+
+    @property
+    def runs(self) -> bool:
+        """It follows upstream, or is about to; upstream has not refused it."""
+        return self.refusal is None and self.is_started
+
+    @property
+    def source(self) -> str:
+        """From where it comes; "" where nothing moves it."""
+        return "" if self._mover is None else self._mover.source
+
+    @property
+    def as_of(self) -> float:
+        """Wall time of which its objects are known to be upstream's state."""
+        if self._mover is None:
+            return self.confirmed_at
+        return max(self.confirmed_at, self._mover.confirmed_at())
+
+    def confirm(self) -> None:
+        """A reader waits for what upstream holds now."""
+        if self._mover is not None:
+            self._mover.confirm()
+
+    def compare(self, listed: ListEvidence) -> None:
+        """What upstream held, beside the watch."""
+        if self._mover is not None:
+            self._mover.compare(listed)
+
+    def relist(self, *, is_paced: bool = False) -> None:
+        """What it holds is doubtful; one that does not run lists before it does."""
+        self.is_doubtful = True
+        if self._mover is not None:
+            self._mover.relist(is_paced=is_paced)
 
     # ── moves ──
 

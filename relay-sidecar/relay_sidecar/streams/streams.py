@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
+from typing import Protocol
 
 from edge_sidecars.apimachinery.objects import Item, Key, Page
 from edge_sidecars.apimachinery.scope import ListScope, ResourceName
@@ -20,13 +21,14 @@ from edge_sidecars.apimachinery.status import Status, expired
 from edge_sidecars.apimachinery.store import Collection
 from edge_sidecars.apimachinery.watch_events import Failure
 from edge_sidecars.runtime.log import fields, logger, sparing
+from relay_sidecar.core.link import UNAUTHORIZED
 from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.core.node_scopes import NodeScopes
-from relay_sidecar.journal.records import ObjectEvicted
+from relay_sidecar.journal.journal import Journal
 from relay_sidecar.streams.askings import Askings
-from relay_sidecar.streams.reflector_control import ReflectorControl
 from relay_sidecar.streams.seen_objects import OVERHEAD, SeenObjects
-from relay_sidecar.streams.stream import Stream
+from relay_sidecar.streams.stream import Mover, Stream
+from relay_sidecar.streams.stream_journal import deletion_records
 from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.telemetry.status import StreamState
 
@@ -72,22 +74,35 @@ class NoRoom(Exception):
         super().__init__(f"{limit} of the relay is reached")
 
 
+class Move(Protocol):
+    """Begins to move a stream, and reports to `owner` from then on; `is_up`: the link, as it was
+    reported last."""
+
+    def __call__(self, stream: Stream, owner: "Streams", *, is_up: bool) -> Mover: ...
+
+
 class Streams:
-    """`connect` makes what moves streams, which reports to their owner from then on. `kind_of`: the
-    kind of a resource's objects, "" where that is unknown; `is_shared`: whether neighbours have one
-    stream of the scope for all."""
+    """`is_up`: the link's verdict of now. `kind_of`: the kind of a resource's objects, "" where
+    that is unknown; `is_shared`: whether neighbours have one stream of the scope for all."""
 
     def __init__(
         self,
-        connect: Callable[["Streams"], ReflectorControl],
+        move: Move,
         floor: MinResourceVersion,
         limits: Limits,
         counters: RelayCounters,
+        journal: Journal,
         *,
+        is_up: Callable[[], bool],
         kind_of: Callable[[ResourceName], str] = lambda _: "",
         is_shared: Callable[[ListScope], bool] = lambda _: False,
     ) -> None:
         self.counters = counters
+        self._move = move
+        self._journal = journal
+        self._is_up = is_up
+        # The link as it was reported last: what is done about it waits for the report.
+        self._may_ask = False
         self.floor = floor
         self.limits = limits
         self.seen = SeenObjects(limits.memory_budget)
@@ -105,16 +120,11 @@ class Streams:
         self.on_start: list[Callable[[Stream], None]] = []
         # Called each time that upstream turns out to have another history.
         self.on_history_lost: list[Callable[[], None]] = []
-        # Called with objects that a stream has seen end.
-        self.on_ended: list[Callable[[list[ObjectEvicted]], None]] = []
-        # Called with each stream that is deleted for want of room.
-        self.on_evicted: list[Callable[[Stream], None]] = []
         self.evicted = 0
         # Of these, streams were evicted, and by which limit last.
         self._evicted_of: dict[ResourceName, str] = {}
         self._streams: dict[ResourceName, dict[ListScope, Stream]] = {}
         self._refusals: dict[ListScope, tuple[Failure, float]] = {}
-        self.reflectors = connect(self)
 
     def __iter__(self) -> Iterator[Stream]:
         for scopes in tuple(self._streams.values()):
@@ -137,7 +147,7 @@ class Streams:
     @property
     def running(self) -> int:
         """Streams that follow upstream, or try to."""
-        return sum(map(self.reflectors.runs, self))
+        return sum(stream.is_started for stream in self)
 
     @property
     def watchers(self) -> int:
@@ -145,47 +155,19 @@ class Streams:
 
     @property
     def is_up(self) -> bool:
-        return self.reflectors.is_up
-
-    def is_live(self, stream: Stream) -> bool:
-        """Nothing that happened upstream is missing, but for what is on its way."""
-        return self.reflectors.is_live(stream)
-
-    def is_open(self, stream: Stream) -> bool:
-        """What happens upstream comes here; something from before may be missing yet."""
-        return self.reflectors.is_open(stream)
-
-    def runs(self, stream: Stream) -> bool:
-        """It follows upstream, or is about to; upstream has not refused it."""
-        return stream.refusal is None and self.is_started(stream)
-
-    def is_started(self, stream: Stream) -> bool:
-        """It follows upstream, or tries to."""
-        return self.reflectors.runs(stream)
+        return self._is_up()
 
     def is_current(self, stream: Stream, since: float) -> bool:
         """A request that came at `since` (boot clock) gets no state that was past then: the stream
         is live, or is known to have had upstream's objects at that moment or later."""
-        return self.is_live(stream) or (self.reflectors.is_up and stream.known_at >= since)
+        return stream.is_live() or (self._is_up() and stream.known_at >= since)
 
     def state(self, stream: Stream) -> StreamState:
-        if self.is_live(stream):
+        if stream.is_live():
             return "live"
-        if not self.is_started(stream):
+        if not stream.is_started:
             return "idle"
         return "catching up" if self.is_up else "offline"
-
-    def source(self, stream: Stream) -> str:
-        """From where it comes: "cloud", or the name of a hub; "" where it does not run."""
-        return self.reflectors.source(stream)
-
-    def reopen(self) -> None:
-        """There is another way to upstream: open watches go on there."""
-        self.reflectors.reopen()
-
-    def refresh(self) -> None:
-        """There may be another hub of the pool, or none any more."""
-        self.reflectors.refresh()
 
     def exactly(self, scope: ListScope) -> Stream | None:
         return self._streams.get(scope.resource, {}).get(scope)
@@ -211,8 +193,8 @@ class Streams:
     def at_hand(self, scope: ListScope) -> Stream | None:
         """The stream that answers at once: a live one, or while the link is down any."""
         found = self.covering(scope)
-        if self.reflectors.is_up:
-            found = [stream for stream in found if self.reflectors.is_live(stream)]
+        if self.is_up:
+            found = [stream for stream in found if stream.is_live()]
         return found[0] if found else None
 
     def use(self, stream: Stream, *, now: float) -> None:
@@ -225,11 +207,11 @@ class Streams:
         Raises `NoRoom`."""
 
         own = self.exactly(scope)
-        if own is not None and self.reflectors.runs(own):
+        if own is not None and own.is_started:
             stream = own
         else:
             stream = self._wider(scope, now=now) or own or self._added(scope, now=now)
-        if not self.reflectors.runs(stream):
+        if not stream.is_started:
             self._make_way(now=now)
         stream.used_at = now
         stream.refusal = None
@@ -242,7 +224,7 @@ class Streams:
         own = self.exactly(scope)
 
         def is_used(stream: Stream) -> bool:
-            if self.reflectors.runs(stream):
+            if stream.is_started:
                 return True
             is_recent = now - stream.used_at <= self.limits.idle_timeout
             has_run = stream.collection.is_synced and not stream.is_snapshot
@@ -258,7 +240,7 @@ class Streams:
         return (
             bool(scope.params)
             and (own is None or own.is_snapshot)
-            and self.reflectors.is_up
+            and self.is_up
             and not self._is_shared(scope)
             and self.askings.is_new(scope, now=now)
             and self._wider(scope, now=now) is None
@@ -271,8 +253,8 @@ class Streams:
         The stream that begins from it is to be persisted at once, before it moves on; None where
         none does. Raises `NoRoom`."""
         stream = self.exactly(scope)
-        is_held = any(map(self.is_open, self.covering(scope)))
-        is_followed = stream is not None and self.reflectors.runs(stream)
+        is_held = any(it.is_open() for it in self.covering(scope))
+        is_followed = stream is not None and stream.is_started
         if not is_held and not is_followed and not self.askings.are_worth_a_stream(scope):
             return self._snapshot(scope, page, known_at=known_at, at=at, now=now)
         if stream is None and not is_held:
@@ -283,7 +265,7 @@ class Streams:
             stream.replace(page, gone=expired())
             self._start(stream)
             return stream
-        if stream is None or not self.reflectors.is_open(stream):
+        if stream is None or not stream.is_open():
             self.open(scope, now=now)
         return None
 
@@ -328,7 +310,7 @@ class Streams:
 
     def drop(self, stream: Stream, status: Status | None) -> None:
         """Deletes it with its objects."""
-        self.reflectors.stop(stream)
+        stream.stop()
         stream.is_dropped = True
         stream.end_watchers(status)
         stream.nudge()
@@ -339,17 +321,25 @@ class Streams:
             if not scopes:
                 del self._streams[stream.scope.resource]
 
-    def refused(self, stream: Stream, failure: Failure, *, now: float) -> bool:
-        """Upstream does not let the relay read this, or there is no room for it; True when what was
-        kept of it is gone."""
+    def refused(self, stream: Stream, failure: Failure) -> None:
+        """Upstream does not let the relay read this, or there is no room for it: what was kept of
+        it goes."""
+        stream.refuse(failure)
+        # Of its credentials, the link's probe tells once for all streams.
+        if failure.code != UNAUTHORIZED and sparing.allows(stream.scope, failure.code):
+            logger.warning(
+                "upstream refuses a stream",
+                extra=fields(stream=stream.scope, status=failure.code, why=failure.message),
+            )
         self.counters.refused(str(stream.scope.resource), failure.code)
         while len(self._refusals) >= MAX_REFUSALS:
             del self._refusals[next(iter(self._refusals))]
-        self._refusals[stream.scope] = (failure, now + REFUSAL_TTL)
-        if failure.code == HTTPStatus.UNAUTHORIZED:
-            return False  # of the token, which is to be renewed, not of the data
+        self._refusals[stream.scope] = (failure, time.monotonic() + REFUSAL_TTL)
+        if failure.code == UNAUTHORIZED:
+            return  # of the token, which is to be renewed, not of the data
+        records = tuple(deletion_records([stream]))
         self.drop(stream, expired())
-        return True
+        self._journal.send(*records)
 
     def evicted_for(self, resource: ResourceName) -> str:
         """The limit for which something of the resource was evicted last, "" where nothing was."""
@@ -434,8 +424,7 @@ class Streams:
         """For want of room."""
         self.evicted += 1
         self._evicted_of[oldest.scope.resource] = limit
-        for observer in self.on_evicted:
-            observer(oldest)
+        self._journal.send(*deletion_records([oldest]))
         self.drop(oldest, None)
 
     def _make_way(self, *, now: float) -> None:
@@ -443,17 +432,37 @@ class Streams:
         data stays. Raises `NoRoom`."""
         if self.running < self.limits.max_streams:
             return
-        unread = [s for s in self if self.reflectors.runs(s) and not s.is_read]
+        unread = [s for s in self if s.is_started and not s.is_read]
         if not unread:
             _say_reached(STREAMS_FLAG)
             raise NoRoom(STREAMS_FLAG)
-        self.reflectors.stop(min(unread, key=lambda stream: stream.used_at))
+        min(unread, key=lambda stream: stream.used_at).stop()
 
     def link(self, is_up: bool) -> None:
         """The link went or came back."""
-        self.reflectors.link(is_up)
+        self._may_ask = is_up
+        for mover in self._movers():
+            mover.link(is_up)
         for stream in self:
             stream.nudge()
+
+    def doubt(self) -> None:
+        """The process stood still: what came meanwhile is unread."""
+        for mover in self._movers():
+            mover.doubt()
+
+    def reopen(self) -> None:
+        """There is another way to upstream: open watches go on there."""
+        for mover in self._movers():
+            mover.reopen()
+
+    def refresh(self) -> None:
+        """There may be another hub of the pool, or none any more."""
+        for mover in self._movers():
+            mover.refresh()
+
+    def _movers(self) -> list[Mover]:
+        return [stream.mover for stream in self if stream.mover is not None]
 
     async def list_again(
         self, resources: Iterable[ResourceName], *, timeout: float
@@ -461,7 +470,7 @@ class Streams:
         """Returns when all streams of these have new lists; else one that got none in time."""
         before = {s: s.lists for resource in resources for s in self.of(resource)}
         for stream in before:
-            self.reflectors.relist(stream)
+            stream.relist()
             self._start(stream)
         for stream, lists in before.items():
             if not await stream.until(partial(_has_listed, stream, lists), timeout=timeout):
@@ -469,10 +478,9 @@ class Streams:
         return None
 
     def _start(self, stream: Stream) -> None:
-        is_new = not self.reflectors.runs(stream)
         stream.is_snapshot = False
-        self.reflectors.start(stream)
-        if is_new:
+        if not stream.is_started:
+            stream.start(self._move(stream, self, is_up=self._may_ask))
             for observer in self.on_start:
                 observer(stream)
 
@@ -502,15 +510,20 @@ class Streams:
     def _ended(self, resource: ResourceName, key: Key, version: int) -> None:
         gone = self.seen.ended(resource, key, version)
         if gone:
-            for observer in self.on_ended:
-                observer(gone)
+            self._journal.send(*gone)
 
-    def went_back(
-        self, resource: ResourceName, version: int, but: Stream | None
-    ) -> tuple[list[Stream], list[ObjectEvicted]]:
-        """Upstream is at `version`, and was beyond it, before it was restored from a backup:
-        what was learned of the resource beyond that is of no history any more. Returns the streams
-        and objects that are forgotten; `but` is one that knows."""
+    def stands_at(self, resource: ResourceName, version: int) -> None:
+        """Upstream is at `version`, and was beyond it, before it was restored from a backup."""
+        self._back(resource, version, None)
+
+    def went_back(self, stream: Stream, version: int) -> None:
+        """As `stands_at`, of a stream that is empty now, and about to be listed."""
+        self._back(stream.scope.resource, version, stream)
+
+    def _back(self, resource: ResourceName, version: int, but: Stream | None) -> None:
+        """What was learned of the resource beyond `version` is of no history any more; `but` is a
+        stream that knows."""
+        logger.warning("upstream went back", extra=fields(resource=resource, version=version))
         for observer in self.on_history_lost:
             observer()
         self.floor.went_back(resource, version)
@@ -518,12 +531,14 @@ class Streams:
         alike = [s for s in self if s.scope.resource.storage == resource.storage]
         streams = [s for s in alike if s is not but and s.version > version]
         for stream in streams:
-            if self.reflectors.runs(stream):
+            if stream.is_started:
                 stream.forget(gone=expired())
-                self.reflectors.relist(stream, is_paced=True)
+                stream.relist(is_paced=True)
             else:
                 self.drop(stream, expired())
-        return streams, evicted
+        if but is not None:
+            streams.append(but)
+        self._journal.send(*deletion_records(streams), *evicted)
 
     def newest(self, resource: ResourceName, key: Key) -> tuple[Item, Stream | float] | None:
         """The highest version known of one object, with the stream or wall time it is from.

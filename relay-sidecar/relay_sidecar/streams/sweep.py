@@ -58,7 +58,7 @@ class Sweep:
             if stream.is_read:
                 stream.used_at = now
             elif now - stream.used_at > self._idle_timeout:
-                self._streams.reflectors.stop(stream)
+                stream.stop()
 
     def close_covered(self, *, now: float) -> list[Stream]:
         """Stops the streams that a live wider one serves as well; their data stays. Their watchers
@@ -69,8 +69,8 @@ class Sweep:
         self._whole_since = {s: since.get(s, now) for s in streams if s.is_watched_whole}
         self._compare()
         for stream in streams:
-            if streams.is_started(stream) and self._moves(stream, now):
-                streams.reflectors.stop(stream)
+            if stream.is_started and self._moves(stream, now):
+                stream.stop()
                 closed.append(stream)
         return closed
 
@@ -93,13 +93,11 @@ class Sweep:
 
     def _moves(self, stream: Stream, now: float) -> bool:
         """Whether it has no readers any more: they read one of the others instead."""
-        wider = [it for it in self._wider.get(stream, ()) if self._streams.is_live(it)]
+        wider = [it for it in self._wider.get(stream, ()) if it.is_live()]
         if not wider or stream.is_waited_for:
             return False
         return not stream.watchers or any(
-            self._stays_whole(other, now)
-            and self._streams.is_live(other)
-            and stream.move_watchers(other)
+            self._stays_whole(other, now) and other.is_live() and stream.move_watchers(other)
             for other in wider
         )
 

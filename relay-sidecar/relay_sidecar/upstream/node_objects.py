@@ -248,9 +248,9 @@ class NodeObjects:
     def _is_listed(self, named: ObjectName) -> bool:
         scope = _by_name(named)
         stream = self._streams.exactly(scope)
-        if stream is not None and (stream.collection.is_synced or self._streams.runs(stream)):
+        if stream is not None and (stream.collection.is_synced or stream.runs):
             return True
-        return any(map(self._streams.runs, self._streams.covering(scope)))
+        return any(it.runs for it in self._streams.covering(scope))
 
     async def _list_once(self, named: ObjectName) -> None:
         now = time.monotonic()

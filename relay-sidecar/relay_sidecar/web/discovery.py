@@ -11,9 +11,9 @@ from edge_sidecars.apimachinery.status import Refused, unavailable
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.core.link import NOBODY_THERE
+from relay_sidecar.core.staleness import Staleness
 from relay_sidecar.upstream.documents.documents import CachedDocument, DocumentCache
 from relay_sidecar.upstream.messages import BufferedResponse, ClientRequest
-from relay_sidecar.web.responses import age_headers
 from relay_sidecar.web.upstream import Upstream
 
 
@@ -53,7 +53,8 @@ def _kept(request: web.BaseRequest, document: CachedDocument) -> web.Response:
         headers[hdrs.ETAG] = document.etag
         if document.etag in request.headers.get(hdrs.IF_NONE_MATCH, "").split(", "):
             return web.Response(status=304, headers=headers)
-    headers |= age_headers(document.confirmed_at, now=time.time())
+    now = time.time()
+    headers |= Staleness.since(document.confirmed_at, now=now).headers(now=now)
     if takes_gzip(request.headers.get(hdrs.ACCEPT_ENCODING, "")):
         headers[hdrs.CONTENT_ENCODING] = "gzip"
         return web.Response(body=document.gzipped, headers=headers)

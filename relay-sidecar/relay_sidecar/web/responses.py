@@ -1,11 +1,10 @@
-"""Answers on their way to a client: Status objects, single objects, lists, and how old they are.
+"""Answers on their way to a client: Status objects, single objects, and lists.
 
 A list is sent in parts, so that a slow reader of a big one costs no memory; gzip where asked and
 worth it, as kube-apiserver does. Knows nothing of where the data is from.
 """
 
 from collections.abc import Mapping
-from email.utils import formatdate
 
 from aiohttp import hdrs
 
@@ -41,13 +40,3 @@ async def send_list(
         return web.Response(body=b"".join(body.parts()), headers=headers)
     body.is_asked_for()
     return await send_long(request, web.StreamResponse(headers=headers), body)
-
-
-def age_headers(confirmed_at: float, *, now: float) -> dict[str, str]:
-    """Of an answer that upstream could not confirm; wall times in seconds (RFC 9111, 5.1, 5.5)."""
-    age = max(int(now - confirmed_at), 0)
-    since = formatdate(confirmed_at, usegmt=True)
-    return {
-        "Age": str(age),
-        "Warning": f'299 relay-sidecar "upstream is out of reach, this is its state of {since}"',
-    }

@@ -20,8 +20,7 @@ from relay_sidecar.endpoint_view.feature import open_endpoint_view
 from relay_sidecar.features import Door, Features, Parts, RoomListener, Run
 from relay_sidecar.kept_tokens.feature import open_kept_tokens
 from relay_sidecar.pool.feature import open_pool
-from relay_sidecar.streams.scope_journal import ScopeJournal
-from relay_sidecar.streams.stream_journal import deletion_records, everything, restore
+from relay_sidecar.streams.scope_journal import ScopeJournal, everything, restore
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.streams.sweep import Sweep
 from relay_sidecar.telemetry.metrics import RelayCounters
@@ -207,9 +206,7 @@ async def open_relay(
         scopes.link,
         features.link,
     )
-    probe.on_standstill.append(streams.reflectors.doubt)
-    streams.on_evicted.append(lambda stream: journal.send(*deletion_records([stream])))
-    streams.on_ended.append(lambda gone: journal.send(*gone))
+    probe.on_standstill.append(streams.doubt)
     streams.beside += (
         lambda: known.size + published.size,
         access.size,

@@ -129,8 +129,7 @@ class RelayReport:
     def _stream_status(self, stream: Stream) -> StreamStatus:
         scope, collection = stream.scope, stream.collection
         state = self._streams.state(stream)
-        confirmed_at = self._streams.reflectors.confirmed_at(stream)
-        age = 0.0 if state == "live" else max(time.time() - confirmed_at, 0.0)
+        age = 0.0 if state == "live" else max(time.time() - stream.as_of, 0.0)
         return StreamStatus(
             resource=str(scope.resource),
             namespace=scope.namespace,
@@ -143,5 +142,5 @@ class RelayReport:
             resource_version=stream.version if collection.is_synced else None,
             age=age if collection.is_synced else None,
             watchers=stream.watchers,
-            source=self._streams.source(stream),
+            source=stream.source,
         )

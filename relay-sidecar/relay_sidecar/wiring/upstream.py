@@ -32,7 +32,7 @@ from relay_sidecar.upstream.link_probe import LinkProbe
 from relay_sidecar.upstream.node_objects import NodeObjects, NodeTokens
 from relay_sidecar.upstream.node_source import NodeSource
 from relay_sidecar.upstream.reflector.feed import CloudFeed, Feed
-from relay_sidecar.upstream.reflector.reflectors import Reflectors
+from relay_sidecar.upstream.reflector.reflector import ReflectorFactory
 from relay_sidecar.upstream.reflector.source import UpstreamSource
 from relay_sidecar.web.reads.freshness import ReadSettings
 
@@ -116,21 +116,19 @@ def followed_streams(
     def feed(stream: Stream) -> Feed:
         return features.feed(stream, CloudFeed(source, probe))
 
-    def connect(owner: Streams) -> Reflectors:
-        return Reflectors(
-            feed,
-            journal,
-            probe,
-            owner,
-            spawn=spawn,
-            watch_timeout=int(max(USED_INTERVALS * config.probe_interval, WATCH_TIMEOUT)),
-        )
-
+    factory = ReflectorFactory(
+        feed,
+        journal,
+        spawn=spawn,
+        watch_timeout=int(max(USED_INTERVALS * config.probe_interval, WATCH_TIMEOUT)),
+    )
     return Streams(
-        connect,
+        factory,
         MinResourceVersion(),
         limits_of(config),
         counters,
+        journal,
+        is_up=lambda: probe.is_up,
         kind_of=kind_of,
         is_shared=features.is_shared,
     )

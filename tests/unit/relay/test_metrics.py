@@ -11,8 +11,6 @@ from edge_sidecars.apimachinery.scope import ListScope, ResourceName
 from edge_sidecars.apimachinery.watch_events import Failure
 from edge_sidecars.runtime.metrics import Kind, render
 from relay_sidecar.commands.status import table
-from relay_sidecar.core.min_resource_version import MinResourceVersion
-from relay_sidecar.streams.reflector_control import NoReflectors
 from relay_sidecar.streams.streams import Limits, NoRoom, Streams
 from relay_sidecar.telemetry.metrics import MAX_REFUSALS, RelayCounters, measure
 from relay_sidecar.telemetry.status import (
@@ -22,6 +20,7 @@ from relay_sidecar.telemetry.status import (
     StreamStatus,
     UpstreamLinkStatus,
 )
+from tests.unit.relay.streams.movers import still_streams
 from tests.unit.relay.streams.samples import item
 
 SCOPE = ListScope(ResourceName("", "v1", "pods"))
@@ -80,12 +79,6 @@ def samples(text: str) -> dict[str, float]:
     return found
 
 
-class Down(NoReflectors):
-    """What is live would answer by itself."""
-
-    is_up = False
-
-
 def unread_streams(*, max_objects: int = 10) -> Streams:
     """None of them listed yet."""
     limits = Limits(
@@ -97,7 +90,7 @@ def unread_streams(*, max_objects: int = 10) -> Streams:
         retain=60.0,
         open_timeout=1.0,
     )
-    return Streams(lambda _: Down(), MinResourceVersion(), limits, RelayCounters())
+    return still_streams(limits, is_up=False)
 
 
 def test_the_document_is_plain_json_with_versions_as_text() -> None:
@@ -188,7 +181,7 @@ def test_requests_for_what_does_not_exist_do_not_grow_the_metrics() -> None:
 def test_each_stream_that_is_refused_is_counted_whether_or_not_it_is_dropped(code: int) -> None:
     streams = unread_streams()
     stream = streams.open(SCOPE, now=0.0)
-    streams.refused(stream, Failure(code, "", "why"), now=0.0)
+    streams.refused(stream, Failure(code, "", "why"))
     assert streams.counters.refusals == {("pods.v1.", code): 1}
 
 

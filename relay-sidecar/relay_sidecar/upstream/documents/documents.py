@@ -20,7 +20,7 @@ from edge_sidecars.apimachinery.objects import compact, has_breaks
 from edge_sidecars.apimachinery.request.accept import Clause, clauses
 from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.runtime.log import fields, logger, sparing
-from relay_sidecar.core.link import told_age
+from relay_sidecar.core.staleness import Staleness
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Blob
 from relay_sidecar.upstream.documents import forms
@@ -185,7 +185,7 @@ class DocumentCache:
                     "upstream sent no JSON", extra=fields(path=canonical, bytes=len(body))
                 )
             return False
-        now = time.time() - told_age(given.get("age"))
+        now = time.time() - Staleness.told(given.get("age")).seconds
         since = old.since if old is not None and old.gzipped == gzipped else now
         document = CachedDocument(content_type, given.get("etag", ""), gzipped, since, now)
         return await self._store(canonical, variant, document)

@@ -9,7 +9,7 @@ import asyncio
 import math
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from http import HTTPStatus
 from typing import Final
@@ -19,6 +19,7 @@ from edge_sidecars.apimachinery.watch_events import EventType, Failure
 from edge_sidecars.kubeapi import ApiError, Unreachable
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger, sparing
+from edge_sidecars.runtime.tasks import Spawn
 from relay_sidecar.core.stream.commands import (
     CloseRequest,
     ListEvidence,
@@ -27,7 +28,7 @@ from relay_sidecar.core.stream.commands import (
     Wait,
     WatchRequest,
 )
-from relay_sidecar.core.stream.reflection import Reflection
+from relay_sidecar.core.stream.reflection import WATCH_TIMEOUT, Reflection
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.upstream.reflector.confirmer import Confirmer
@@ -58,8 +59,41 @@ class AllTurns:
         self.beginnings, self.questions = Turns(BEGINNINGS), Turns(QUESTIONS)
 
 
+class ReflectorFactory:
+    """Begins to move streams, as `streams.Move`. `feed`: from where a stream comes; `spawn` runs a
+    coroutine whose failure ends the process; `watch_timeout` in seconds."""
+
+    def __init__(
+        self,
+        feed: Callable[[Stream], Feed],
+        journal: Journal,
+        *,
+        spawn: Spawn,
+        watch_timeout: int = WATCH_TIMEOUT,
+    ) -> None:
+        self._feed = feed
+        self._journal = journal
+        self._spawn = spawn
+        self._watch_timeout = watch_timeout
+        self._turns = AllTurns()
+
+    def __call__(self, stream: Stream, owner: Owner, *, is_up: bool) -> "Reflector":
+        logger.debug("stream opened", extra=fields(stream=stream.scope))
+        return Reflector(
+            stream,
+            self._feed(stream),
+            self._journal,
+            owner,
+            self._turns,
+            is_up=is_up,
+            watch_timeout=self._watch_timeout,
+            spawn=self._spawn,
+        )
+
+
 class Reflector:
-    """Of one stream; `run` ends only when it is cancelled or the stream is given up."""
+    """Of one stream; `run` ends only when it is cancelled or the stream is given up. `is_up`: the
+    link, as it was reported last."""
 
     def __init__(
         self,
@@ -69,18 +103,24 @@ class Reflector:
         owner: Owner,
         turns: AllTurns,
         *,
-        may_ask: bool,
+        is_up: bool,
         watch_timeout: int,
+        spawn: Spawn,
     ) -> None:
         knows = stream.collection.is_synced and not stream.is_doubtful
         version = stream.collection.cursor if knows else None
         self.reflection = Reflection(
-            feed.link, version=version, may_ask=may_ask, watch_timeout=watch_timeout
+            feed.link,
+            version=version,
+            may_ask=feed.may_ask(is_up=is_up),
+            watch_timeout=watch_timeout,
         )
         stream.is_failing = stream.is_unproved = False
         self._stream = stream
         self.feed = feed
         self._owner = owner
+        # As it was reported last.
+        self._is_link_up = is_up
         self._kick = asyncio.Event()
         self._steps = StreamSteps(
             stream, self.reflection, journal, owner, feed=feed, wake=self._kick.set
@@ -90,6 +130,11 @@ class Reflector:
         self._turns = turns.beginnings
         # Since when upstream refuses it.
         self._refused_at = math.inf
+        self._task = spawn(self.run())
+
+    @property
+    def source(self) -> str:
+        return self.feed.source
 
     def is_open(self) -> bool:
         """Upstream's watch brings what happens."""
@@ -99,14 +144,17 @@ class Reflector:
         """And nothing from before is missing."""
         return self._steps.is_live()
 
-    def was_live(self) -> bool:
-        """The same as of upstream's latest answer."""
-        return self._steps.was_live()
+    def confirmed_at(self) -> float:
+        return self.feed.answered_at if self._steps.was_live() else 0.0
 
     def link(self, is_up: bool) -> None:
+        self._is_link_up = is_up
+        self._may_ask(self.feed.may_ask(is_up=is_up))
+
+    def _may_ask(self, may_ask: bool) -> None:
         self._steps.note_confirmed()
         self._confirmer.lost_sight()
-        self.reflection.link(is_up, boottime())
+        self.reflection.link(may_ask, boottime())
         # What failed may have failed by the link.
         self._stream.is_failing = self._stream.is_unproved = False
         self._refused_at = math.inf
@@ -117,16 +165,20 @@ class Reflector:
         self.reflection.relist(boottime(), is_paced=is_paced)
         self._kick.set()
 
-    def refresh(self, *, is_up: bool) -> None:
+    def refresh(self) -> None:
         """There may be another source, or none any more."""
-        may_ask = self.feed.may_ask(is_up=is_up)
+        may_ask = self.feed.may_ask(is_up=self._is_link_up)
         if may_ask is not self.reflection.may_ask:
-            self.link(may_ask)
+            self._may_ask(may_ask)
         if self.feed.is_wrong:
-            self.reopen()
+            self._open_again()
 
     def reopen(self) -> None:
         """There is another way to upstream."""
+        if self.feed.is_cloud:
+            self._open_again()
+
+    def _open_again(self) -> None:
         self._steps.note_confirmed()
         self.reflection.reopen()
         self._kick.set()
@@ -150,9 +202,10 @@ class Reflector:
         """What upstream held, beside the watch."""
         self._confirmer.compare(listed)
 
-    def stopped(self) -> None:
-        """It is about to be cancelled."""
+    def stop(self) -> None:
         self._steps.note_confirmed()
+        self._task.cancel()
+        logger.debug("stream closed", extra=fields(stream=self._stream.scope))
 
     async def run(self) -> None:
         request: asyncio.Task[None] | None = None

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.kubeapi import ApiTransport, Request, Response, Unreachable
 from relay_sidecar.core.link import LinkEvidence, is_of_api_server
+from relay_sidecar.core.staleness import AGE, Staleness
 from relay_sidecar.core.stream import metadata_list
 from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.upstream.failures import evidence_of
@@ -87,9 +88,9 @@ class UpstreamSource:
         try:
             async with self._transport.send(request) as answer:
                 self._heard(answer)
-                age = answer.headers.get("Age", "")
-                if aged is not None and age.isascii() and age.isdigit():
-                    aged(float(age))
+                told = Staleness.told(answer.headers.get(AGE))
+                if aged is not None and told.is_old:
+                    aged(told.seconds)
                 # In place: joining parts would need the memory of a big list twice.
                 body = bytearray()
                 async for chunk in answer.chunks(idle_timeout=self._timeout):

@@ -18,11 +18,11 @@ from edge_sidecars.apimachinery.scope import ListScope, ResourceName
 from edge_sidecars.apimachinery.status import Refused, unavailable
 from edge_sidecars.runtime.clock import boottime
 from relay_sidecar.core.min_resource_version import MinResourceVersion
+from relay_sidecar.core.staleness import FRESH, Staleness
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.web.reads.whole_answers import WholeAnswers
-from relay_sidecar.web.responses import age_headers
 from relay_sidecar.web.upstream import Upstream
 
 # Seconds; contract of the floor: how long an answer may wait to be new enough.
@@ -68,18 +68,22 @@ class Freshness:
     def minimum(self) -> MinResourceVersion:
         return self.streams.floor
 
-    def age(self, stream: Stream, *, since: float, stands_in: bool = False) -> dict[str, str]:
-        """Headers that tell a client that asked at `since` (by `clock`) how old an answer of this
-        stream may be; `stands_in` for one of upstream, which was asked and did not answer: then a
-        stream that is live may be so no more.
-        """
+    def staleness(self, stream: Stream, *, since: float, stands_in: bool = False) -> Staleness:
+        """Of an answer from this stream to a client that asked at `since` (by `clock`);
+        `stands_in` for one of upstream, which was asked and did not answer: then a stream that is
+        live may be so no more."""
         if not stands_in and self.streams.is_current(stream, since):
-            return {}
-        return self.age_since(self.streams.reflectors.confirmed_at(stream))
+            return FRESH
+        return self.since(stream.as_of)
 
-    def age_since(self, confirmed_at: float) -> dict[str, str]:
-        """Headers of an answer that upstream confirmed last at this wall time."""
-        return age_headers(confirmed_at, now=self.wall())
+    def since(self, confirmed_at: float) -> Staleness:
+        """Of an answer that upstream confirmed last at this wall time."""
+        return Staleness.since(confirmed_at, now=self.wall())
+
+    def age(self, stream: Stream, *, since: float, stands_in: bool = False) -> dict[str, str]:
+        """The headers of such an answer."""
+        staleness = self.staleness(stream, since=since, stands_in=stands_in)
+        return staleness.headers(now=self.wall())
 
     def version(self, stream: Stream, scope: ListScope) -> int:
         """The highest at which upstream is known to have held what the stream holds of the scope:
@@ -129,7 +133,7 @@ class Freshness:
             return True
         # Nothing is on its way, it seems: upstream can tell whether anything is missing.
         if not is_of_one or len(stream.collection.objects) <= CONFIRMED_FOR_ONE:
-            self.streams.reflectors.confirm(stream)
+            stream.confirm()
         return not is_of_one and await stream.until(is_so, timeout=FLOOR_WAIT - patience)
 
     async def remember(

@@ -17,7 +17,8 @@ from edge_sidecars.apimachinery.resource_version import metadata_only, response_
 from edge_sidecars.apimachinery.status import Refused, not_found, too_large_version
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
-from relay_sidecar.core.link import FAILING, told_age
+from relay_sidecar.core.link import FAILING
+from relay_sidecar.core.staleness import AGE, FRESH, Staleness
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.upstream.messages import BufferedResponse, ClientRequest
 from relay_sidecar.web.reads.freshness import Freshness
@@ -65,22 +66,22 @@ class Gets:
         stream = self._streams.at_hand(scope)
         if stream is None:
             return await self._held_live(read, at_least)
-        if not self._streams.is_live(stream):
+        if not stream.is_live():
             return None
         if not await self._freshness.is_new_enough(stream, scope, is_of_one=True):
             return None
-        if not self._streams.is_live(stream):  # the link went meanwhile
+        if not stream.is_live():  # the link went meanwhile
             return None
         stream.used_at = self._freshness.now()
         known = self._streams.newest(read.resource, key_of(read.info))
         lacking = self._streams.lacking(scope, key_of(read.info))
         if lacking is not None and (known is None or lacking.version > known[0].version):
-            if lacking.version < at_least or not self._streams.is_live(lacking):
+            if lacking.version < at_least or not lacking.is_live():
                 return None
-            return self._absent(read, {})
+            return self._absent(read, FRESH)
         if known is None or max(known[0].version, stream.version) < at_least:
             return None
-        return self._present(known[0], read, {})
+        return self._present(known[0], read, FRESH)
 
     async def _held_live(self, read: ClientRead, at_least: int) -> web.StreamResponse | None:
         """A live stream of some objects has this one among them."""
@@ -88,7 +89,7 @@ class Gets:
         if known is None or not isinstance(known[1], Stream):
             return None
         stream, scope = known[1], by_name(read.info)
-        if not self._streams.is_live(stream):
+        if not stream.is_live():
             return None
         if not await self._freshness.is_new_enough(stream, scope, is_of_one=True):
             return None
@@ -96,10 +97,10 @@ class Gets:
         known = self._streams.newest(read.resource, key_of(read.info))
         if known is None or known[1] is not stream or known[0].version < at_least:
             return None
-        if not self._streams.is_live(stream):
+        if not stream.is_live():
             return None
         stream.used_at = self._freshness.now()
-        return self._present(known[0], read, {})
+        return self._present(known[0], read, FRESH)
 
     async def _from_upstream(
         self, read: ClientRead, version: int | None
@@ -147,7 +148,7 @@ class Gets:
 
     def _saw_newest(self, read: ClientRead, fetched: BufferedResponse, asked_at: float) -> None:
         """An object that a write has changed, as it has been at that time (boot clock) or later."""
-        if fetched.status != HTTPStatus.OK or "Age" in fetched.headers:
+        if fetched.status != HTTPStatus.OK or _told(fetched).is_old:
             return
         version = response_version(fetched.content, read.wanted.form, is_list=False)
         if version is not None:
@@ -186,26 +187,23 @@ class Gets:
                 return False
             if not is_whole(item.raw):
                 return False
-        is_old = "Age" in fetched.headers
-        age = told_age(fetched.headers.get("Age"))
+        told = _told(fetched)
         if known is None or item.key != key_of(read.info):
             known = self._streams.newest(read.resource, item.key)
-        asked_at = -math.inf if is_old else asked_at
-        await self._learn(read, item, known, asked_at=asked_at, age=age)
+        asked_at = -math.inf if told.is_old else asked_at
+        await self._learn(read, item, known, asked_at=asked_at, age=told.seconds)
         return True
 
     def _is_at_hand(self, read: ClientRead, version: int) -> bool:
         """Whether the object is known at this version, or a stream will bring it."""
         known = self._streams.newest(read.resource, key_of(read.info))
         is_known = known is not None and known[0].version >= version
-        return is_known or any(
-            map(self._streams.is_live, self._streams.covering(by_name(read.info)))
-        )
+        return is_known or any(it.is_live() for it in self._streams.covering(by_name(read.info)))
 
     def _is_behind(self, read: ClientRead, fetched: BufferedResponse) -> bool:
         """A relay that is cut off itself answers with an older state than is known here, and can be
         shown."""
-        if fetched.status != HTTPStatus.OK or "Age" not in fetched.headers:
+        if fetched.status != HTTPStatus.OK or not _told(fetched).is_old:
             return False
         version = response_version(fetched.content, read.wanted.form, is_list=False)
         if version is None or not takes_whole(read.wanted):
@@ -232,7 +230,7 @@ class Gets:
             known is not None
             and isinstance(known[1], Stream)
             and known[0].version == item.version
-            and self._streams.is_live(known[1])
+            and known[1].is_live()
         ):
             self._freshness.handed_out(read.resource, item.version, item)
         else:
@@ -251,28 +249,35 @@ class Gets:
         if newest and newest < at_least:
             raise Refused(too_large_version(at_least, newest))
         if lacking is not None and (known is None or lacking.version > known[0].version):
-            confirmed_at = self._streams.reflectors.confirmed_at(lacking)
-            return self._absent(read, self._freshness.age_since(confirmed_at))
+            return self._absent(read, self._freshness.since(lacking.as_of))
         if known is None or not takes_whole(read.wanted):
             raise self._freshness.not_cached(read.info)
         item, source = known
         if isinstance(source, Stream):
-            source = self._streams.reflectors.confirmed_at(source)
-        return self._present(item, read, self._freshness.age_since(source))
+            source = source.as_of
+        return self._present(item, read, self._freshness.since(source))
 
     def _reached(self, read: ClientRead, known: tuple[Item, Stream | float] | None) -> int:
         """Up to which version what is known of the object is known to hold."""
         versions = [stream.version for stream in self._streams.covering(by_name(read.info))]
         return max(0 if known is None else known[0].version, *versions, 0)
 
-    def _present(self, item: Item, read: ClientRead, headers: dict[str, str]) -> web.Response:
+    def _present(self, item: Item, read: ClientRead, staleness: Staleness) -> web.Response:
         self._freshness.handed_out(read.resource, item.version, item)
         raw = item.raw
         projected_to = metadata_version(read.wanted)
         if projected_to is not None:
             raw = metadata_only(raw, projected_to)
-        return web.Response(body=raw + b"\n", headers={**JSON, **headers})
+        return web.Response(body=raw + b"\n", headers={**JSON, **self._age(staleness)})
 
-    def _absent(self, read: ClientRead, headers: dict[str, str]) -> web.Response:
+    def _absent(self, read: ClientRead, staleness: Staleness) -> web.Response:
         status = not_found(read.resource.plural, read.info.name, group=read.resource.group)
-        return status_answer(status, headers)
+        return status_answer(status, self._age(staleness))
+
+    def _age(self, staleness: Staleness) -> dict[str, str]:
+        return staleness.headers(now=self._freshness.wall())
+
+
+def _told(fetched: BufferedResponse) -> Staleness:
+    """Of an answer of upstream, which may be another relay's."""
+    return Staleness.told(fetched.headers.get(AGE))

@@ -130,12 +130,10 @@ class ListProofs:
             asked.refused_until = fresh.now() + NO_METADATA_FOR
             return None
         if stream.scope == scope and fingerprint is not None:
-            fresh.streams.reflectors.compare(
-                stream, ListEvidence(listed.version, fingerprint, clock, wall, cursor)
-            )
+            stream.compare(ListEvidence(listed.version, fingerprint, clock, wall, cursor))
         if goes_back:
             if listed.version < before:
-                fresh.streams.reflectors.stands_at(scope.resource, listed.version)
+                fresh.streams.stands_at(scope.resource, listed.version)
             return None
         return await self._reached(stream, scope, listed.version, fingerprint)
 
@@ -165,7 +163,7 @@ class ListProofs:
             is_equal = partial(_holds, stream, scope, version, fingerprint)
         if not await stream.until(is_equal, timeout=EVENT_WAIT):
             return None
-        if not self._freshness.streams.is_live(stream):
+        if not stream.is_live():
             return None
         if stream.version < version and fingerprint is not None:
             self._freshness.minimum.listed(scope, version, fingerprint)

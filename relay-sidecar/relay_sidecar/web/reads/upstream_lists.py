@@ -31,8 +31,9 @@ from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.store import fingerprint_of
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
-from relay_sidecar.core.link import FAILING, told_age
+from relay_sidecar.core.link import FAILING
 from relay_sidecar.core.sharding.target import upstream_target
+from relay_sidecar.core.staleness import AGE, Staleness
 from relay_sidecar.core.stream.commands import ListEvidence
 from relay_sidecar.streams.fanout import StreamView
 from relay_sidecar.streams.list_encoder import Comparison
@@ -127,7 +128,7 @@ class UpstreamLists:
         except Unreachable:
             return None
         if not isinstance(answer, BufferedResponse):
-            if streamed is not None and listing.is_latest and "Age" not in answer.headers:
+            if streamed is not None and listing.is_latest and AGE not in answer.headers:
                 streamed.end()
             return answer
         if has_cache and (answer.status in FAILING or self._is_behind(listing, answer)):
@@ -141,7 +142,7 @@ class UpstreamLists:
     def _is_behind(self, listing: ClientList, answer: BufferedResponse) -> bool:
         """A relay that is cut off itself answers with less than is cached here: what it passed on
         it need not have learned."""
-        if "Age" not in answer.headers or answer.status != HTTPStatus.OK:
+        if AGE not in answer.headers or answer.status != HTTPStatus.OK:
             return False
         version = response_version(answer.content, listing.wanted.form, is_list=True)
         newest = self._streams.covering(listing.scope)[0]
@@ -176,7 +177,7 @@ class UpstreamLists:
         if not listing.options.shards.is_everything:
             return None
         stream = self._streams.at_hand(scope)
-        if stream is None or not self._streams.is_live(stream):
+        if stream is None or not stream.is_live():
             return None
         self._streams.use(stream, now=self._freshness.now())
         is_same = form is Form.WHOLE and stream.scope == scope
@@ -193,9 +194,10 @@ class UpstreamLists:
         if page is None:
             return
         # Another relay says in Age how old its answer is.
-        is_of_now = listing.is_latest and "Age" not in answer.headers
+        told = Staleness.told(answer.headers.get(AGE))
+        is_of_now = listing.is_latest and not told.is_old
         if is_of_now and page.version < before.minimum:
-            self._streams.reflectors.stands_at(scope.resource, page.version)
+            self._streams.stands_at(scope.resource, page.version)
         fresh.handed_out(scope.resource, page.version, scope)
         whole = self._pages.joined(scope, form, listing.options.continue_token, page)
         if whole is None:
@@ -208,11 +210,11 @@ class UpstreamLists:
             fresh.minimum.listed(scope, whole.version, fingerprint)
             if stream is not None and is_of_now:
                 evidence = before.evidence(whole.version, fingerprint)
-                self._streams.reflectors.compare(stream, evidence)
+                stream.compare(evidence)
         if form is not Form.WHOLE or (whole.unreadable and not whole.items):
             self._open(listing)
             return
-        at = before.wall - told_age(answer.headers.get("Age")) if listing.is_latest else 0.0
+        at = before.wall - told.seconds if listing.is_latest else 0.0
         await self._seed(scope, whole, known_at=before.clock if is_of_now else -math.inf, at=at)
 
     def _open(self, listing: ClientList) -> None:
@@ -235,10 +237,10 @@ class UpstreamLists:
         if answer.status != HTTPStatus.OK or page is None or form is not Form.WHOLE:
             return
         if not page.continue_token and (page.items or not page.unreadable):
-            age = told_age(answer.headers.get("Age"))
+            told = Staleness.told(answer.headers.get(AGE))
             with suppress(NoRoom):
-                at = -math.inf if age else known_at
-                await self._seed(scope, page, known_at=at, at=asked_at - age)
+                at = -math.inf if told.is_old else known_at
+                await self._seed(scope, page, known_at=at, at=asked_at - told.seconds)
 
     async def _seed(self, scope: ListScope, whole: Page, *, known_at: float, at: float) -> None:
         now = self._freshness.now()
@@ -360,4 +362,4 @@ class _StreamedList:
             return
         fresh, listed = self._freshness, self._before.evidence(self._version, self._fingerprint)
         fresh.minimum.listed(self._scope, self._version, self._fingerprint)
-        fresh.streams.reflectors.compare(self._stream, listed)
+        self._stream.compare(listed)

@@ -224,8 +224,8 @@ class Watches:
         found = streams.covering(scope)
         if not streams.is_up:
             return found
-        is_open = list(filter(streams.is_open, found))
-        return is_open or list(filter(streams.runs, found))
+        is_open = [stream for stream in found if stream.is_open()]
+        return is_open or [stream for stream in found if stream.runs]
 
     def _that_holds(self, scope: ListScope, version: int) -> Stream | None:
         for stream in self._followed(scope):

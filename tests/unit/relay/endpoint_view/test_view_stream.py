@@ -10,17 +10,14 @@ from edge_sidecars.apimachinery.objects import Event, Item, Page
 from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.apimachinery.watch_events import EventType, Failure
 from edge_sidecars.runtime.clock import boottime
-from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.core.verdicts import Verdicts
 from relay_sidecar.endpoint_view.core.view_version import LAST, PersistedVersion, view_version
 from relay_sidecar.endpoint_view.view_stream import SLICES, EndpointView
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.pool.core.pool_sources import PoolSources, SourcesLine
-from relay_sidecar.streams.reflector_control import NoReflectors
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.streams.streams import Streams
-from relay_sidecar.telemetry.metrics import RelayCounters
 from tests.unit.relay.endpoint_view.slices import conditions, endpoint, endpoint_slice
+from tests.unit.relay.streams.movers import still_streams
 from tests.unit.relay.web.test_reads import LIMITS
 
 JUMP = 40
@@ -35,9 +32,7 @@ class Node:
     """A relay's streams, the pool's words, and the view over both."""
 
     def __init__(self, saved: Mapping[bytes, bytes] | None = None) -> None:
-        self.streams = Streams(
-            lambda _: NoReflectors(), MinResourceVersion(), LIMITS, RelayCounters()
-        )
+        self.streams = still_streams(LIMITS)
         self.pool = PoolSources()
         self.view = EndpointView(
             self.streams,
@@ -174,7 +169,7 @@ def test_endpoint_view_what_upstream_forgets_or_refuses_is_known_no_more() -> No
         # An older history: upstream was restored from a backup.
         node.lists(5, item("web", 4))
         await until(lambda: node.version == view_version(5, JUMP))
-        node.streams.refused(node.source, Failure(403, "Forbidden", "no"), now=0.0)
+        node.streams.refused(node.source, Failure(403, "Forbidden", "no"))
         await until(lambda: node.view.status().resource_version is None)
         assert not node.view.stream.collection.objects
 

@@ -12,15 +12,12 @@ from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.kubeapi import ApiError, Unreachable
 from edge_sidecars.runtime.clock import boottime
-from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.pool import spot_check
 from relay_sidecar.pool.core.pool_sources import PeerStreams, PoolSources, SourcesLine
 from relay_sidecar.pool.spot_check import SHUNNED_FOR, SpotCheck
-from relay_sidecar.streams.reflector_control import NoReflectors
-from relay_sidecar.streams.stream import Stream
-from relay_sidecar.streams.streams import Limits, Streams
-from relay_sidecar.telemetry.metrics import RelayCounters
+from relay_sidecar.streams.streams import Limits
 from relay_sidecar.upstream.reflector.source import UpstreamSource
+from tests.unit.relay.streams.movers import Still, still_streams
 from tests.unit.relay.streams.samples import pod
 from tests.unit.relay.upstream.test_reflector import pods
 
@@ -30,18 +27,16 @@ ABSENT = ApiError(404, "NotFound", "there is none")
 TRUE = pod("a", 5)
 
 
-class Fed(NoReflectors):
-    """Each stream is live, and fed by `by`."""
+class Fed(Still):
+    """Of a stream that is live, and fed by `source`."""
+
+    source = HUB
 
     def __init__(self) -> None:
-        self.by = HUB
-        self.listed_again: list[Stream] = []
+        self.lists = 0
 
-    def source(self, stream: Stream) -> str:
-        return self.by
-
-    def relist(self, stream: Stream, *, is_paced: bool = False) -> None:
-        self.listed_again.append(stream)
+    def relist(self, *, is_paced: bool) -> None:
+        self.lists += 1
 
 
 class ApiServer(UpstreamSource):
@@ -65,14 +60,13 @@ class Scene:
     """A stream of one pod that the hub told."""
 
     def __init__(self, *answers: bytes | Exception, told: bytes = TRUE) -> None:
-        self.reflectors, self.api = Fed(), ApiServer(*answers)
+        self.fed, self.api = Fed(), ApiServer(*answers)
         limits = Limits(1000, 100, 1 << 20, 100, 600.0, 9e9, 5.0)
-        self.streams = Streams(
-            lambda _: self.reflectors, MinResourceVersion(), limits, RelayCounters()
-        )
+        self.streams = still_streams(limits)
         page = read_page(pods(10, told))
         self.streams.restore(PODS, page, equal_at=0, confirmed_at=1.0, now=0.0)
         (self.stream,) = self.streams
+        self.stream.start(self.fed)
         self.sources = PoolSources()
         resource = str(PODS.resource)
         peer = PeerStreams({resource: 10}, live=frozenset({resource}))
@@ -87,7 +81,7 @@ class Scene:
         asyncio.run(self.check.check())
         is_believed = HUB in self.sources.hubs(str(PODS.resource), boottime())
         assert self.streams.counters.lying_hubs == (not is_believed)
-        assert self.reflectors.listed_again == ([] if is_believed else [self.stream])
+        assert self.fed.lists == (not is_believed)
         return is_believed
 
 
@@ -156,7 +150,7 @@ def test_nothing_is_asked_over_a_neighbour_or_of_what_no_hub_feeds() -> None:
     lent = Scene(ABSENT)
     lent.has_own_link = False
     own = Scene(ABSENT)
-    own.reflectors.by = "cloud"
+    own.fed.source = "cloud"
     assert lent.checked()
     assert own.checked()
     assert lent.api.asked == own.api.asked == []

@@ -10,43 +10,33 @@ from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.apimachinery.watch_events import EventType
-from relay_sidecar.core.min_resource_version import MinResourceVersion
+from relay_sidecar.journal.journal import Journal
+from relay_sidecar.journal.records import Record, StreamDeleted
 from relay_sidecar.streams.fanout import StreamView
-from relay_sidecar.streams.reflector_control import NoReflectors
 from relay_sidecar.streams.seen_objects import OVERHEAD
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import STREAM_BYTES, Limits, NoRoom, Streams
-from relay_sidecar.telemetry.metrics import RelayCounters
+from tests.unit.relay.streams.movers import still_streams
 
 CONFIGMAPS = ResourceName("", "v1", "configmaps")
 IDLE = 600.0
 SIZE = 10_000
 
 
-class Running(NoReflectors):
-    """Streams run from `start` to `stop`."""
-
-    is_up = True
+class Deletions(Journal):
+    """The scopes of streams that leave the disk."""
 
     def __init__(self) -> None:
-        self.streams: set[Stream] = set()
+        super().__init__(None)
+        self.scopes: list[ListScope] = []
 
-    def runs(self, stream: Stream) -> bool:
-        return stream in self.streams
-
-    def start(self, stream: Stream) -> None:
-        self.streams.add(stream)
-
-    def stop(self, stream: Stream) -> None:
-        self.streams.discard(stream)
-
-    def is_open(self, stream: Stream) -> bool:
-        return self.runs(stream)
-
-    is_live = is_open
+    def send(self, *records: Record) -> None:
+        self.scopes += [it.scope for it in records if isinstance(it, StreamDeleted)]
 
 
-def made(*, max_streams: int = 100, budget: int = 1 << 30) -> Streams:
+def made(
+    *, max_streams: int = 100, budget: int = 1 << 30, journal: Journal | None = None
+) -> Streams:
     limits = Limits(
         max_objects=100_000,
         max_watchers=100,
@@ -58,8 +48,7 @@ def made(*, max_streams: int = 100, budget: int = 1 << 30) -> Streams:
         memory_budget=budget,
         max_streams=max_streams,
     )
-    running = Running()
-    return Streams(lambda _: running, MinResourceVersion(), limits, RelayCounters())
+    return still_streams(limits, journal=journal)
 
 
 def scope(number: int) -> ListScope:
@@ -80,7 +69,7 @@ def listed(streams: Streams, number: int, *, now: float = 0.0) -> Stream:
 
 
 def running(streams: Streams) -> list[int]:
-    return [n for n in range(1000) if (s := streams.exactly(scope(n))) and streams.runs(s)]
+    return [n for n in range(1000) if (s := streams.exactly(scope(n))) and s.runs]
 
 
 def test_any_number_of_selectors_are_no_more_streams_than_the_limit() -> None:
@@ -112,9 +101,8 @@ def test_one_that_runs_already_needs_no_place() -> None:
 
 
 def test_beyond_the_budget_what_was_asked_for_longest_ago_goes() -> None:
-    streams = made(budget=5 * (STREAM_BYTES + SIZE + OVERHEAD + 400))
-    gone: list[Stream] = []
-    streams.on_evicted.append(gone.append)
+    journal = Deletions()
+    streams = made(budget=5 * (STREAM_BYTES + SIZE + OVERHEAD + 400), journal=journal)
     read(listed(streams, 0))
     for number in range(1, 30):
         listed(streams, number, now=2 * IDLE * number)
@@ -123,8 +111,8 @@ def test_beyond_the_budget_what_was_asked_for_longest_ago_goes() -> None:
     kept = [n for n in range(30) if streams.exactly(scope(n)) is not None]
     assert kept[0] == 0
     assert kept[1:] == list(range(30 - len(kept) + 1, 30))
-    assert [s.scope for s in gone] == [scope(n) for n in range(1, len(gone) + 1)]
-    assert streams.evicted == len(gone) == 30 - len(kept)
+    assert journal.scopes == [scope(n) for n in range(1, len(journal.scopes) + 1)]
+    assert streams.evicted == len(journal.scopes) == 30 - len(kept)
 
 
 def test_where_all_was_asked_for_lately_upstream_is_asked_instead() -> None:
@@ -168,7 +156,7 @@ def test_a_list_of_a_namespace_follows_at_once() -> None:
     page = Page("ConfigMapList", "v1", 1, "", [])
     begun = streams.seed(whole, page, known_at=0.0, at=0.0, now=0.0)
     assert begun is not None
-    assert streams.is_started(begun)
+    assert begun.is_started
 
 
 def test_snapshots_are_bounded_and_give_way_before_what_is_followed() -> None:

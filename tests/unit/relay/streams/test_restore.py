@@ -10,7 +10,7 @@ from relay_sidecar.journal.records import (
     SavedStream,
     StreamDeleted,
 )
-from relay_sidecar.streams.stream_journal import restore
+from relay_sidecar.streams.scope_journal import restore
 from tests.unit.relay.streams.test_limits import made
 
 LEASES = ResourceName("coordination.k8s.io", "v1", "leases")

@@ -13,8 +13,8 @@ from edge_sidecars.apimachinery.store import fingerprint_of
 from relay_sidecar.core.node_scopes import SPACE as NODE
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Blob
-from relay_sidecar.streams.scope_journal import SPACE, ScopeJournal
-from relay_sidecar.streams.stream_journal import list_records, restore
+from relay_sidecar.streams.scope_journal import SPACE, ScopeJournal, restore
+from relay_sidecar.streams.stream_journal import list_records
 from relay_sidecar.streams.streams import Streams
 from tests.unit.relay.streams.test_limits import made
 

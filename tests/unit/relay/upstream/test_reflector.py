@@ -22,7 +22,7 @@ from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.upstream.link_probe import LinkProbe
 from relay_sidecar.upstream.reflector import reflector
 from relay_sidecar.upstream.reflector.feed import CloudFeed
-from relay_sidecar.upstream.reflector.reflectors import Reflectors
+from relay_sidecar.upstream.reflector.reflector import ReflectorFactory
 from relay_sidecar.upstream.reflector.source import UpstreamSource
 from tests.unit.relay.streams.samples import line, pod
 
@@ -116,19 +116,16 @@ class Scene:
         limits = Limits(1000, 100, 1 << 20, 100, 600.0, 9e9, 5.0)
         probe = link_that_is_up()
         self.streams = Streams(
-            lambda owner: Reflectors(
-                lambda stream: CloudFeed(source, probe),
-                self.journal,
-                probe,
-                owner,
-                spawn=asyncio.create_task,
+            ReflectorFactory(
+                lambda stream: CloudFeed(source, probe), self.journal, spawn=asyncio.create_task
             ),
             MinResourceVersion(),
             limits,
             RelayCounters(),
+            self.journal,
+            is_up=lambda: probe.is_up,
         )
-        self.upstream = self.streams.reflectors
-        self.upstream.link(True)
+        self.streams.link(True)
         self.stream = self.streams.open(PODS, now=0.0)
 
     async def until(self, is_so: Callable[[], bool]) -> None:
@@ -155,10 +152,10 @@ def test_a_stream_whose_metadata_cannot_be_had_is_live_all_the_same(
 ) -> None:
     async def play() -> None:
         it = Scene(FakeSource(answer))
-        await it.until(lambda: it.streams.is_live(it.stream))
+        await it.until(lambda: it.stream.is_live())
         assert it.source.accepted[1].endswith(",application/json;q=0.5")
         assert it.source.accepted[-1] == "application/json"
-        it.upstream.stop(it.stream)
+        it.stream.stop()
 
     asyncio.run(play())
 
@@ -175,13 +172,13 @@ def test_a_list_of_a_relay_that_is_behind_takes_nothing_back() -> None:
     async def play() -> None:
         source.lines = asyncio.Queue()
         it = Scene(source)
-        await it.until(lambda: it.streams.is_open(it.stream))
+        await it.until(lambda: it.stream.is_open())
         source.lines.put_nowait(line("ERROR", b'{"kind":"Status","code":410,"reason":"Expired"}'))
         await it.until(lambda: source.lists >= 2)
         assert it.stream.version == 10
         await it.until(lambda: it.stream.lists == 2)
         assert (it.stream.turns, it.stream.version) == (0, 12)
-        it.upstream.stop(it.stream)
+        it.stream.stop()
 
     asyncio.run(play())
 
@@ -189,9 +186,9 @@ def test_a_list_of_a_relay_that_is_behind_takes_nothing_back() -> None:
 def test_a_list_that_has_an_age_is_never_one_of_now() -> None:
     async def play() -> None:
         it = Scene(FakeSource(lambda _accept, _lists: pods(10, pod("a", 5)), age=0.0))
-        await it.until(lambda: it.streams.is_open(it.stream))
+        await it.until(lambda: it.stream.is_open())
         assert not it.streams.is_current(it.stream, 0.0)
-        it.upstream.stop(it.stream)
+        it.stream.stop()
 
     asyncio.run(play())
 
@@ -205,16 +202,16 @@ def test_events_that_are_being_kept_when_their_history_is_forgotten_are_not_show
             return pods(1000)
 
         it = Scene(FakeSource(answer))
-        await it.until(lambda: it.streams.is_open(it.stream))
+        await it.until(lambda: it.stream.is_open())
         it.source.lines.put_nowait(line("ADDED", pod("lost", 1005)))
         await it.journal.is_committing.wait()
-        it.streams.reflectors.stands_at(PODS.resource, 520)
+        it.streams.stands_at(PODS.resource, 520)
         assert not it.stream.collection.is_synced
         it.journal.gate.set()
         await it.until(lambda: it.stream.collection.is_synced)
         assert not any(held)
         assert it.streams.newest(PODS.resource, ("default", "lost")) is None
-        it.upstream.stop(it.stream)
+        it.stream.stop()
 
     asyncio.run(play())
 
@@ -222,18 +219,18 @@ def test_events_that_are_being_kept_when_their_history_is_forgotten_are_not_show
 def test_events_that_are_being_kept_when_their_watch_ends_are_taken_whole() -> None:
     async def play() -> None:
         it = Scene(FakeSource(lambda _accept, _lists: pods(1000)))
-        await it.until(lambda: it.streams.is_open(it.stream))
+        await it.until(lambda: it.stream.is_open())
         it.source.lines.put_nowait(line("ADDED", pod("late", 1005)))
         await it.journal.is_committing.wait()
-        it.upstream.link(False)
+        it.streams.link(False)
         await asyncio.sleep(0)
         assert it.stream.version == 1000
         it.journal.gate.set()
         await it.until(lambda: it.stream.version == 1005)
-        it.upstream.link(True)
-        await it.until(lambda: it.streams.is_open(it.stream))
+        it.streams.link(True)
+        await it.until(lambda: it.stream.is_open())
         assert it.streams.newest(PODS.resource, ("default", "late")) is not None
-        it.upstream.stop(it.stream)
+        it.stream.stop()
 
     asyncio.run(play())
 
@@ -249,11 +246,11 @@ def test_narrow_watches_move_only_to_a_stream_that_has_been_watched_whole_for_lo
 
     async def play() -> None:
         it = Scene(FakeSource(lambda _accept, _lists: pods(10, pod("a", 5))))
-        it.upstream.stop(it.stream)
+        it.stream.stop()
         sweep = Sweep(it.streams)
         narrow = it.streams.open(narrow_scope, now=0.0)
         it.streams.use(it.stream, now=0.0)
-        await it.until(lambda: all(map(it.streams.is_live, it.streams)))
+        await it.until(lambda: all(each.is_live() for each in it.streams))
         watcher, whole = watch(narrow), watch(it.stream)
         assert not sweep.close_covered(now=0.0)
         assert not sweep.close_covered(now=599.0)
@@ -265,7 +262,7 @@ def test_narrow_watches_move_only_to_a_stream_that_has_been_watched_whole_for_lo
         assert sweep.close_covered(now=1210.0) == [narrow]
         it.stream.forget(gone=expired())
         assert (watcher.moved_at, narrow.successor_turns) == (10, turns)
-        it.upstream.stop(it.stream)
+        it.stream.stop()
 
     asyncio.run(play())
 
@@ -273,7 +270,7 @@ def test_narrow_watches_move_only_to_a_stream_that_has_been_watched_whole_for_lo
 async def refused(*, is_ready: bool) -> Scene:
     """Of a stream that was live, whose watch ended, and which upstream refuses now."""
     it = Scene(FakeSource(lambda _accept, _lists: pods(10, pod("a", 5))))
-    await it.until(lambda: it.streams.is_live(it.stream))
+    await it.until(lambda: it.stream.is_live())
     it.source.is_allowed, it.source.is_ready = False, is_ready
     it.source.lines.put_nowait(None)
     return it
@@ -294,9 +291,9 @@ def test_what_an_api_server_refuses_before_it_is_ready_is_kept() -> None:
         assert it.streams.refusal(PODS, now=0.0) is None
         source.is_ready = True
         source.is_allowed = True
-        await it.until(lambda: it.streams.is_live(it.stream))
+        await it.until(lambda: it.stream.is_live())
         assert (it.stream.lists, source.lists) == (1, 1)
-        it.upstream.stop(it.stream)
+        it.stream.stop()
 
     asyncio.run(play())
 

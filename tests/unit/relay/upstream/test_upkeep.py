@@ -6,14 +6,12 @@ from collections.abc import Mapping
 import pytest
 
 from edge_sidecars.kubeapi import Unreachable
-from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.journal.journal import Journal
-from relay_sidecar.streams.reflector_control import NoReflectors
-from relay_sidecar.streams.streams import Limits, Streams
-from relay_sidecar.telemetry.metrics import RelayCounters
+from relay_sidecar.streams.streams import Limits
 from relay_sidecar.upstream.documents.document_source import DocumentSource, FetchedDocument
 from relay_sidecar.upstream.documents.documents import DocumentCache
 from relay_sidecar.upstream.upkeep import DocumentRefresh
+from tests.unit.relay.streams.movers import still_streams
 
 LIMITS = Limits(1000, 100, 1 << 20, 100, 600.0, 9e9, 5.0)
 
@@ -33,7 +31,7 @@ class Silent(DocumentSource):
 def test_discovery_is_asked_for_once_per_interval(interval: float, often: bool) -> None:
     async def play() -> int:
         source = Silent()
-        streams = Streams(lambda _: NoReflectors(), MinResourceVersion(), LIMITS, RelayCounters())
+        streams = still_streams(LIMITS)
         documents = DocumentCache(Journal(None), {})
         refresh = DocumentRefresh(documents, source, streams, interval=interval)
         refresh.link(True)

@@ -27,7 +27,6 @@ from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.core.stream.commands import ListEvidence
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import ObjectSeen, Record
-from relay_sidecar.streams.reflector_control import NoReflectors
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Limits, Streams
 from relay_sidecar.telemetry.metrics import RelayCounters
@@ -38,6 +37,7 @@ from relay_sidecar.web.reads.gets import Gets
 from relay_sidecar.web.reads.lists import Lists
 from relay_sidecar.web.reads.selection import ClientRead, Selection
 from relay_sidecar.web.reads.watches import Watches, learn_nothing
+from tests.unit.relay.streams.movers import Still
 from tests.unit.relay.streams.samples import item, pod
 
 PODS = ResourceName("", "v1", "pods")
@@ -66,26 +66,28 @@ METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 FORWARDED = web.Response(text="as upstream sent it")
 
 
-class Reflectors(NoReflectors):
-    """Lists fail where `is_failing`; asked what there is, it has nothing to add."""
-
-    is_up = True
+class Link:
+    """To upstream, as all streams see it. Lists fail where `is_failing`; asked what there is,
+    upstream has nothing to add."""
 
     def __init__(self) -> None:
-        self.confirmed = 0
+        self.is_up = True
         self.is_failing = False
+        self.confirmed = 0
 
-    def start(self, stream: Stream) -> None:
-        stream.is_failing = self.is_failing
 
-    def is_open(self, stream: Stream) -> bool:
-        return self.is_up and not self.is_failing
+class Moved(Still):
+    def __init__(self, link: Link, stream: Stream) -> None:
+        stream.is_failing = link.is_failing
+        self._link = link
 
-    def is_live(self, stream: Stream) -> bool:
-        return self.is_up and not self.is_failing
+    def is_open(self) -> bool:
+        return self._link.is_up and not self._link.is_failing
 
-    def confirm(self, stream: Stream) -> None:
-        self.confirmed += 1
+    is_live = is_open
+
+    def confirm(self) -> None:
+        self._link.confirmed += 1
 
 
 class RecordingJournal(Journal):
@@ -103,9 +105,16 @@ class World:
     """What upstream answers to a GET, what the journal got, and a wall clock that ticks."""
 
     def __init__(self) -> None:
-        self.reflectors = Reflectors()
+        self.link = Link()
         self.floor = MinResourceVersion()
-        self.streams = Streams(lambda _: self.reflectors, self.floor, LIMITS, RelayCounters())
+        self.streams = Streams(
+            lambda stream, owner, *, is_up: Moved(self.link, stream),
+            self.floor,
+            LIMITS,
+            RelayCounters(),
+            Journal(None),
+            is_up=lambda: self.link.is_up,
+        )
         self.answers: list[tuple[int, dict[str, str]]] = []
         self.asked = 0
         # Bytes behind a list.
@@ -131,7 +140,7 @@ class World:
 
     @property
     def is_up(self) -> bool:
-        return self.reflectors.is_up or self.is_relayed
+        return self.link.is_up or self.is_relayed
 
     def question(self, asked: ClientRequest) -> Hashable:
         return asked.request.raw_path
@@ -243,7 +252,7 @@ def test_one_object_is_asked_for_by_itself_where_its_stream_is_not_new_enough() 
         world.floor.raise_to(PODS, 200)
         world.answers = [(90, {})]
         assert (await world.get(ANY)).status == 200
-        assert (world.asked, world.reflectors.confirmed) == (1, 1)
+        assert (world.asked, world.link.confirmed) == (1, 1)
 
     asyncio.run(scene(World()))
 
@@ -269,7 +278,7 @@ def test_nobody_waits_for_an_event_that_does_not_come(
         listing = asyncio.create_task(world.list(f"{PATH}{ANY}"))
         await asyncio.sleep(0)
         assert stream.is_waited_for
-        assert world.reflectors.confirmed == (0 if is_coming else 1)
+        assert world.link.confirmed == (0 if is_coming else 1)
         stream.expect(ListEvidence(201, stream.collection.fingerprint, 0.0, 0.0, 0))
         assert version_of(await listing) == "201"
 
@@ -283,7 +292,7 @@ def test_a_get_that_waits_while_the_link_goes_tells_its_age() -> None:
         waiting = asyncio.create_task(world.get(ANY))
         await asyncio.sleep(0)
         assert stream.is_waited_for
-        world.reflectors.is_up = False
+        world.link.is_up = False
         stream.nudge()
         assert "Age" in (await waiting).headers
 
@@ -294,7 +303,7 @@ def test_what_is_unknown_while_the_link_is_down_is_no_404() -> None:
     """kubelet would end a pod over a 404."""
 
     async def scene(world: World) -> None:
-        world.reflectors.is_up = False
+        world.link.is_up = False
         with pytest.raises(Refused) as refused:
             await world.get()
         assert refused.value.status.code == 503
@@ -327,7 +336,7 @@ def test_an_upper_relay_that_is_cut_off_takes_nobody_back(of_relay: int, told: s
     async def scene(world: World) -> None:
         stream = world.hold(90)
         stream.expect(ListEvidence(100, stream.collection.fingerprint, 0.0, 0.0, 0))
-        world.reflectors.is_up, world.is_relayed = False, True
+        world.link.is_up, world.is_relayed = False, True
         world.answers = [(of_relay, {"Age": "1"})]
         listed = await world.list()
         assert (version_of(listed), "Age" in listed.headers) == (told, True)
@@ -345,7 +354,7 @@ def test_an_upper_relay_that_is_cut_off_brings_back_nothing_that_is_deleted() ->
     async def scene(world: World) -> None:
         stream = world.hold(100)
         stream.replace(Page("PodList", "v1", 105, "", []), gone=expired())
-        world.reflectors.is_up, world.is_relayed = False, True
+        world.link.is_up, world.is_relayed = False, True
         for accept in ("application/json", METADATA):
             world.answers = [(100, {"Age": "1"})]
             gone = await world.gets.answer(reading(f"{PATH}/a", accept), None)
@@ -376,7 +385,7 @@ def test_a_watch_is_passed_on_where_upstream_fails_the_streams_list(query: str) 
         return 0.0
 
     async def scene(world: World) -> None:
-        world.reflectors.is_failing = True
+        world.link.is_failing = True
         target = f"{PATH}?watch=true{query}"
         read = reading(target)
         options = ListOptions.parse(read.info.query)
@@ -391,7 +400,7 @@ def test_a_watch_tells_the_age_of_its_state_where_the_link_went_before_it_begins
         world.hold(100)
 
         async def permit() -> float:
-            world.reflectors.is_up = False
+            world.link.is_up = False
             return math.inf
 
         target = f"{PATH}?watch=true&resourceVersion=0&timeoutSeconds=1"
