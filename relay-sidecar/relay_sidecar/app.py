@@ -28,8 +28,13 @@ from edge_sidecars.runtime.tasks import Spawn, Tasks
 from edge_sidecars.runtime.web.listener import Listener
 from relay_sidecar.config import PREFIX
 from relay_sidecar.config.config import Config, load, parser
-from relay_sidecar.web.listener import OWN, ServingCertificate, connection_limit, listening
-from relay_sidecar.web.own_endpoints import OwnEndpoints
+from relay_sidecar.web.listener import (
+    OWN,
+    OwnEndpoints,
+    ServingCertificate,
+    connection_limit,
+    listening,
+)
 from relay_sidecar.wiring.relay import Relay, open_relay
 
 # Seconds from the first answer: what was imported and loaded stays for good.

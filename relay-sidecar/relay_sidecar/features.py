@@ -11,14 +11,12 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from edge_sidecars.apimachinery.request.request_info import RequestInfo
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.kubeapi import ApiTransport
 from edge_sidecars.runtime.cli.proxies import HttpProxy
 from edge_sidecars.runtime.cli.values import Address
 from edge_sidecars.runtime.metrics import Metric
 from edge_sidecars.runtime.tasks import Spawn
-from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.connections import Handler
 from relay_sidecar.access.opened import OpenedAccess
 from relay_sidecar.config.config import Config
@@ -34,8 +32,7 @@ from relay_sidecar.upstream.documents.schemas import Schemas
 from relay_sidecar.upstream.link_probe import LinkProbe
 from relay_sidecar.upstream.node_objects import NodeTokens
 from relay_sidecar.upstream.proxy import Proxy
-from relay_sidecar.upstream.reflector.feed import CloudFeed, Feed
-from relay_sidecar.upstream.reflector.source import UpstreamSource
+from relay_sidecar.upstream.reflector.source import CloudFeed, Feed, UpstreamSource
 from relay_sidecar.web.api import Answer, Api
 from relay_sidecar.web.reads.freshness import ReadSettings
 
@@ -123,20 +120,15 @@ class Features:
 
     def __init__(self) -> None:
         self._hooks: list[Hooks] = []
+        # Of all rooms: asked before the base answers.
+        self.answers: list[Answer] = []
 
     async def open(self, doors: Sequence[Door], parts: Parts) -> None:
         for door in doors:
-            self._hooks.append(await door(parts))
-
-    async def answer(
-        self, request: web.BaseRequest, info: RequestInfo
-    ) -> web.StreamResponse | None:
-        """Raises `Refused`."""
-        for it in self._hooks:
-            answer = None if it.answer is None else await it.answer(request, info)
-            if answer is not None:
-                return answer
-        return None
+            hooks = await door(parts)
+            self._hooks.append(hooks)
+            if hooks.answer is not None:
+                self.answers.append(hooks.answer)
 
     def proxy(self) -> HttpProxy | None:
         found = (it.proxy() for it in self._hooks if it.proxy is not None)

@@ -58,7 +58,7 @@ def relay_states(root: Path) -> list[str]:
     """What the relay's own port says of its readiness."""
     relay = root / _RELAY
     problems = _texts(_function(relay / "telemetry" / "status.py", "problem"), but=LINK_STATES)
-    return [*_answers(relay / "web" / "own_endpoints.py"), *problems]
+    return [*_answers(relay / "web" / "listener.py"), *problems]
 
 
 def is_same(told: str, said: str) -> bool:

@@ -13,7 +13,7 @@ from relay_node.doctor.machine.runtime import Network, Runtime
 from relay_node.doctor.pods import Pod, image_name
 from relay_node.doctor.unknown import Unknown
 from relay_node.installer.cni import STICKY
-from relay_sidecar.core.access.node_components import is_node_component
+from relay_sidecar.core.access.node_identity import is_node_component
 
 _NETWORK: Final = "the network of pods"
 _NAMES: Final = "names in pods"

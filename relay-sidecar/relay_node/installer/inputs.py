@@ -19,8 +19,7 @@ from edge_sidecars.runtime.cli.values import BadInput, describe_failure
 from relay_node.identity import common_name
 from relay_node.kubelet_api import PREFIX
 from relay_sidecar.config.config import Config, load, parser
-from relay_sidecar.core.sealed_form import parse_key
-from relay_sidecar.journal.sealing.key_file import read_key_file
+from relay_sidecar.journal.sealing.key_file import parse_key, read_key_file
 
 # Seconds, of one program that only says what it is.
 TIMEOUT: Final = 30.0

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from edge_sidecars.runtime.clock import boot_id, boottime
 from relay_sidecar.core.access.authorization import AuthorizationCache, saved_clock
-from relay_sidecar.core.access.offline_clock import OfflineClock
+from relay_sidecar.core.access.expiry import OfflineClock
 from relay_sidecar.core.access.token_families import TokenFamilies
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Blob

@@ -31,7 +31,7 @@ from relay_sidecar.core.access.authorizer import (
     Undecided,
     UserInfo,
 )
-from relay_sidecar.core.access.node_components import is_node_component
+from relay_sidecar.core.access.node_identity import is_node_component
 from relay_sidecar.core.link import UNAUTHORIZED
 
 # Whose it is, what it may, and the same again for a token that changed hands meanwhile.

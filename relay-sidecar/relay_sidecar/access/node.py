@@ -27,7 +27,7 @@ from edge_sidecars.runtime.cli.values import BadInput, describe_failure
 from edge_sidecars.runtime.web.aiohttp_web import BaseRequest
 from relay_sidecar.access.admission import Access, Caller
 from relay_sidecar.access.kubelet_process import KubeletProcess, is_for_a_pod
-from relay_sidecar.core.access.node_certificates import (
+from relay_sidecar.core.access.node_identity import (
     NODES,
     CallerCertificate,
     NodeCertificates,

@@ -9,16 +9,14 @@ from edge_sidecars.kubeapi import ApiTransport, Credentials
 from edge_sidecars.kubeapi.client_certificate import ClientCertificate
 from edge_sidecars.runtime.tasks import Spawn
 from relay_sidecar.access import node
-from relay_sidecar.access.access_reviews import Reviews
-from relay_sidecar.access.admission import Access
+from relay_sidecar.access.admission import Access, OwnAccess
 from relay_sidecar.access.authorization_store import FAMILIES, SPACE, AuthorizationStore
 from relay_sidecar.access.caller import CallerAccess
 from relay_sidecar.access.kubelet_process import KubeletProcess
-from relay_sidecar.access.own import OwnAccess
-from relay_sidecar.access.restart_reviews import RestartReviews
+from relay_sidecar.access.reviews import RestartReviews, Reviews
 from relay_sidecar.config.config import Config
-from relay_sidecar.core.access.node_certificates import NodeCertificates
-from relay_sidecar.core.access.offline_clock import OfflineClock
+from relay_sidecar.core.access.expiry import OfflineClock
+from relay_sidecar.core.access.node_identity import NodeCertificates
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Saved
 from relay_sidecar.upstream.link_probe import LinkProbe

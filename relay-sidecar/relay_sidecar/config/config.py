@@ -44,8 +44,13 @@ from edge_sidecars.runtime.cli.values import (
 )
 from edge_sidecars.runtime.formats.rfc1123 import is_label
 from relay_sidecar.config import DEFAULT_LISTEN, DEFAULT_STATUS_LISTEN, PREFIX
-from relay_sidecar.config.pool_resources import PoolResource, chosen, parse_pool_resource
-from relay_sidecar.config.preload import Preload, parse_preload
+from relay_sidecar.config.preload import (
+    PoolResource,
+    Preload,
+    chosen,
+    parse_pool_resource,
+    parse_preload,
+)
 
 MEMORY = "memory"
 # RFC 1123 label, as Kubernetes wants names of namespaces.

@@ -1,10 +1,14 @@
-"""What `--preload` names: a resource as kubectl spells it, with a query as the API server's.
+"""What `--preload` and `--pool-resource` name: a resource as kubectl spells it, with a query as the
+API server's: `pods?fieldSelector=spec.nodeName=n1`, `deployments.apps`, `widgets.v1.example.com`.
 
-`pods?fieldSelector=spec.nodeName=n1`, `deployments.apps`, `widgets.v1.example.com`. Pure.
+Pure. Guarantee: with `--pool-resource`, what grants rights, is secret, or says which nodes there
+are is never taken from a peer.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 from urllib.parse import parse_qsl
 
 from edge_sidecars.apimachinery.resources import ResourceName
@@ -14,7 +18,7 @@ from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from edge_sidecars.apimachinery.selection.selector import BadSelector
 from edge_sidecars.runtime.cli.values import BadInput
 from edge_sidecars.runtime.formats.rfc1123 import is_label
-from relay_sidecar.core.never_kept import is_keepable
+from relay_sidecar.core.caching import is_keepable
 
 # RFC 1123: a resource is a label, a group a subdomain, a namespace a label.
 # apimachinery, pkg/version/helpers.go: kubeVersionRegex.
@@ -95,3 +99,56 @@ def _query(text: str, query: str) -> dict[str, str]:
             f"{text!r:.120}: {namespace!r:.80} is not a namespace: lower-case, digits and -"
         )
     return told
+
+
+# A declaration; None: of nothing at all.
+PoolResource = Preload | None
+
+NONE: Final = "none"
+DEFAULT: Final = ("services", "endpointslices.discovery.k8s.io")
+# As many as a member tells its peers of.
+MAX_RESOURCES: Final = 16
+# Plural and group (pool.md 4): secrets and what pods run with, identities, the state of nodes, and
+# the directory of the pool itself.
+_REFUSED: Final = frozenset(
+    {
+        *((it, "") for it in ("secrets", "configmaps", "serviceaccounts", "nodes", "pods")),
+        ("poolmembers", "pool.edge-sidecars.io"),
+    }
+)
+_REFUSED_GROUPS: Final = frozenset(
+    {
+        *("authentication.k8s.io", "authorization.k8s.io", "rbac.authorization.k8s.io"),
+        *("admissionregistration.k8s.io", "certificates.k8s.io", "coordination.k8s.io"),
+    }
+)
+
+
+def parse_pool_resource(text: str) -> PoolResource:
+    """Raises `BadInput`."""
+    if text == NONE:
+        return None
+    found = parse_resource(text)
+    if (found.plural, found.group) in _REFUSED or found.group in _REFUSED_GROUPS:
+        raise BadInput(
+            f"{text!r:.120} is never taken from a neighbour: name what is the same for all nodes "
+            "and secret to none, like services"
+        )
+    return found
+
+
+def chosen(given: Sequence[PoolResource]) -> tuple[Preload, ...]:
+    """The default where none is given. Raises `BadInput`."""
+    if not given:
+        return tuple(map(parse_preload, DEFAULT))
+    if None in given and len(given) > 1:
+        raise BadInput(f"--pool-resource {NONE} beside others: drop one")
+    found = tuple(it for it in given if it is not None)
+    if len(found) > MAX_RESOURCES:
+        raise BadInput(f"--pool-resource {len(found)} times: at most {MAX_RESOURCES}")
+    names = [(it.plural, it.group) for it in found]
+    for plural, group in names:
+        if names.count((plural, group)) > 1:
+            name = f"{plural}.{group}" if group else plural
+            raise BadInput(f"--pool-resource {name} twice: name it once, for all that is shared")
+    return found

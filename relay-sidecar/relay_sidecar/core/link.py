@@ -1,22 +1,25 @@
-"""Is upstream within reach?
+"""Is upstream reachable? The verdict, when the next probe is due, and what it asks.
 
-Owns the verdict and when the next probe is due; knows no sockets. Evidence is what a probe or a
-request met with. Guarantees: up from the first answer on; down only after two failures in a row of
-which the last was a probe, so that one broken connection, or a restart that broke them all, does
-not make an outage; evidence that is too old (the process was suspended) proves nothing. Upstream
-may be another relay, which answers from what it keeps while it is cut off itself: that is no sign
-of the API server, but it can be asked (`is_relayed`).
+Knows no sockets. Evidence is what a probe or a request met with. Guarantees: up from the first
+answer on; down only after two failures in a row of which the last was a probe, so that one broken
+connection does not make an outage; evidence that is too old (the process was suspended) proves
+nothing. Another relay that is offline itself is no sign of the API server, but can be asked
+(`is_relayed`). A probe asks `OPTIONS *` (RFC 9110, 9.3.7), which Go's net/http answers in 75 bytes;
+since a gateway does so too, that counts only from a server that has proved to be the API server by
+its certificate, and the API server itself is asked in doubt and each `BRIEF_IN_A_ROW` probes.
 
     unknown ──► up ◄──► suspect (up, a probe is due at once) ──► down ──► up
        └──────────────────────────────────────────────────────► down
 """
 
 import math
-from collections.abc import Container
+from collections.abc import Collection, Container, Mapping
 from enum import Enum, auto
 from typing import Final
 
-from relay_sidecar.core.staleness import AGE
+from msgspec import Struct
+
+from relay_sidecar.core.caching import AGE
 
 # A suspended process hears nothing; a busy one is late by less than this many probes.
 STALE_PROBES: Final = 5
@@ -264,3 +267,60 @@ class UpstreamLink:
             self.is_known = True
         elif self._is_up or not self.is_known:
             self._probe_at = now
+
+
+BRIEF_IN_A_ROW: Final = 60
+# What clients in the cluster verify it by; no gateway has it in a certificate of its own.
+_API_SERVER: Final = "kubernetes.default.svc"
+# RFC 9110, 7.6.3 and 10.2.4: kube-apiserver names itself in neither.
+_OF_GATEWAYS: Final = ("Server", "Via")
+
+
+class ProbeReply(Struct, frozen=True):
+    """To a probe; `peer_names` are the DNS names of the certificate, as far as it is verified."""
+
+    status: int
+    headers: Mapping[str, str]
+    peer_names: Collection[str]
+
+    @property
+    def is_of_api_server(self) -> bool:
+        """Not of a gateway."""
+        is_named = any(name in self.headers for name in _OF_GATEWAYS)
+        return _API_SERVER in self.peer_names and not is_named
+
+
+class ProbeRequests:
+    """`may_be_brief`: what else is known of upstream does not speak against it."""
+
+    def __init__(self, *, may_be_brief: bool) -> None:
+        self._may_be_brief = may_be_brief
+        # Probes that may be brief until the API server itself is asked, and probes until any is.
+        self._left = self._pause = 0
+        self._is_asked = False
+
+    def is_brief(self, *, in_doubt: bool) -> bool:
+        """Of the probe that is about to start; `in_doubt`: upstream is not certainly there."""
+        if in_doubt:
+            self._left = 0
+        is_brief = self._left > 0
+        self._is_asked |= is_brief
+        return is_brief
+
+    def briefly_answered(self, reply: ProbeReply) -> bool:
+        """Whether that proves anything; else the API server is to be asked itself."""
+        if reply.status != 200 or not reply.is_of_api_server:
+            return False
+        self._is_asked = False
+        self._left -= 1
+        return True
+
+    def answered(self, reply: ProbeReply) -> None:
+        """The API server's own answer."""
+        if self._is_asked:
+            # In vain.
+            self._is_asked = False
+            self._pause = BRIEF_IN_A_ROW
+        may_be_brief = self._may_be_brief and self._pause == 0 and reply.is_of_api_server
+        self._left = BRIEF_IN_A_ROW if may_be_brief else 0
+        self._pause = max(self._pause - 1, 0)

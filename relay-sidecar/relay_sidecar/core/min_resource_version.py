@@ -1,13 +1,16 @@
 """How new an answer must be: reads are monotonic, no client of the relay goes backwards in time.
 
-Owns the highest version that any client has got, per resource (in whichever of its API versions),
-and what a collection must contain to be that new. Does not know streams, requests or how long a
-request waits. Guarantee: a collection reaches the minimum only when it contains what was true of
-the scope at that version or later; it may do so before this can be shown, since the cursor of a
-quiet stream moves with bookmarks only.
+Owns the highest version that any client got, per resource; at which version upstream held what a
+part of a stream holds (a list of a namespace has etcd's version, which a wider stream gets with
+its next bookmark only); and the objects that a write changed, whose new state no answer has shown.
+Guarantees: a collection reaches the minimum only when it contains what was true of the scope at
+that version or later; a version is given only for the very objects that upstream listed at it; each
+change counts until something newer is known. Bounded. Knows no streams and no requests.
 """
 
 import math
+from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,8 +19,153 @@ from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.attrs import uid
 from edge_sidecars.apimachinery.store import Collection
-from relay_sidecar.core.listed_states import ListedStates
-from relay_sidecar.core.unknown_changes import UnknownChanges
+
+MAX_SCOPES: Final = 1000
+# Bytes of a scope with what is known of it (sys.getsizeof, rounded).
+SCOPE_BYTES: Final = 1000
+
+
+@dataclass(slots=True)
+class _ListedState:
+    """`compared`: with which objects of a stream, by their fingerprint, and whether its part was
+    the same."""
+
+    version: int
+    fingerprint: int
+    compared: tuple[int, bool] | None = None
+
+
+class ListedStates:
+    """Of all resources."""
+
+    def __init__(self) -> None:
+        self._states: OrderedDict[ListScope, _ListedState] = OrderedDict()
+        # Called with each scope of which something else is known now.
+        self.on_change: Callable[[ListScope], None] = lambda scope: None
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return SCOPE_BYTES * len(self._states)
+
+    def listed(self, scope: ListScope, version: int, fingerprint: int) -> None:
+        """Upstream held this at that version; `fingerprint` as `fingerprint_of` its items."""
+        before = self._states.get(scope)
+        if before is not None and before.version > version:
+            return
+        self._states[scope] = _ListedState(version, fingerprint)
+        self._states.move_to_end(scope)
+        self.on_change(scope)
+        if len(self._states) > MAX_SCOPES:
+            self.on_change(self._states.popitem(last=False)[0])
+
+    def get(self, scope: ListScope) -> tuple[int, int] | None:
+        """The version and the fingerprint that upstream's last list of it had."""
+        state = self._states.get(scope)
+        return None if state is None else (state.version, state.fingerprint)
+
+    def version(
+        self, scope: ListScope, version: int, *, whole: int, part: Callable[[], int]
+    ) -> int:
+        """The highest version at which upstream is known to have held what a stream holds of the
+        scope, `version` at least. `whole` is the fingerprint of all that the stream holds, `part`
+        makes that of the scope."""
+        state = self._states.get(scope)
+        if state is None or state.version <= version:
+            return version
+        if state.compared is None or state.compared[0] != whole:
+            state.compared = (whole, part() == state.fingerprint)
+        return state.version if state.compared[1] else version
+
+    def went_back(self, resource: tuple[str, str], version: int) -> None:
+        """What upstream held beyond `version` is of a lost history."""
+        for scope, state in tuple(self._states.items()):
+            if scope.resource.storage == resource and state.version > version:
+                del self._states[scope]
+                self.on_change(scope)
+
+
+# A change is asked about with the next read of its object or collection.
+MAX_CHANGES: Final = 1000
+# Namespaces of which all objects count as changed; past that, all namespaces do.
+MAX_NAMESPACES: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """Answered at `at` (boot clock); `version` is the object's since then, None where the answer
+    did not tell it."""
+
+    at: float
+    version: int | None
+
+    def is_missing(self, version: int, asked_at: float) -> bool:
+        """In what has come to `version`, and holds what upstream was asked for at `asked_at`."""
+        return asked_at < self.at and (self.version is None or version < self.version)
+
+
+class UnknownChanges:
+    """Of one resource. A name "" is all of a namespace, both "" are all objects."""
+
+    def __init__(self) -> None:
+        self._changes: dict[Key, _Change] = {}
+        self._wide: dict[str, _Change] = {}
+        # Of all of them, the latest.
+        self._latest = -math.inf
+
+    def add(self, key: Key, at: float, version: int | None) -> None:
+        namespace, name = key
+        self._latest = max(self._latest, at)
+        if not name:
+            self._widen(namespace, _Change(at, None))
+            return
+        self._changes.pop(key, None)
+        self._changes[key] = _Change(at, version)
+        if len(self._changes) > MAX_CHANGES:
+            oldest = next(iter(self._changes))
+            self._widen(oldest[0], self._changes.pop(oldest))
+
+    def has(self, key: Key, *, since: float) -> bool:
+        """Whether the object has changed since then."""
+        return self._latest >= since and any(it.at >= since for it in self._of_one(key))
+
+    def seen(self, key: Key, version: int, *, asked_at: float) -> None:
+        """This state of an object, asked for then, is known now."""
+        change = self._changes.get(key)
+        if change is not None and not change.is_missing(version, asked_at):
+            del self._changes[key]
+
+    def are_missing(self, scope: ListScope, version: int, *, asked_at: float) -> bool:
+        """Whether what has come to `version`, and holds what upstream was asked for at `asked_at`,
+        may lack one of a scope."""
+        if asked_at >= self._latest:
+            return False
+        if scope.name is not None and scope.namespace:
+            found = self._of_one((scope.namespace, scope.name))
+        else:
+            found = [it for key, it in self._changes.items() if _may_hold(scope, key)]
+            found += [it for where, it in self._wide.items() if _may_hold(scope, (where, ""))]
+        return any(change.is_missing(version, asked_at) for change in found)
+
+    def _of_one(self, key: Key) -> list[_Change]:
+        found = (self._changes.get(key), self._wide.get(key[0]), self._wide.get(""))
+        return [change for change in found if change is not None]
+
+    def _widen(self, namespace: str, change: _Change) -> None:
+        if len(self._wide) >= MAX_NAMESPACES and namespace not in self._wide:
+            latest = max([change, *self._wide.values()], key=lambda it: it.at)
+            self._wide.clear()
+            namespace, change = "", latest
+        before = self._wide.get(namespace)
+        if before is None or before.at <= change.at:
+            self._wide[namespace] = _Change(change.at, None)
+
+
+def _may_hold(scope: ListScope, key: Key) -> bool:
+    namespace, name = key
+    is_there = not scope.namespace or not namespace or scope.namespace == namespace
+    return is_there and (scope.name is None or not name or scope.name == name)
+
 
 # A live stream sees a deletion one round trip after the client that asked for it; so many deletions
 # fit into none.

@@ -3,15 +3,15 @@
 import random
 from dataclasses import replace
 
-from relay_sidecar.endpoint_view.core.view_version import MAX_JUMP
 from relay_sidecar.endpoint_view.view_api import BuiltInFields, EndpointViewApi
 from relay_sidecar.endpoint_view.view_status import document, measured
 from relay_sidecar.endpoint_view.view_stream import SPACE, EndpointView
+from relay_sidecar.endpoint_view.view_version import MAX_JUMP
 from relay_sidecar.features import Hooks, Parts, RoomListener
 from relay_sidecar.journal.journal import Journal
+from relay_sidecar.upstream.messages import NoUpstream
 from relay_sidecar.web.reads.freshness import unreachable
 from relay_sidecar.web.reads.reads import Reads
-from relay_sidecar.web.upstream import NoUpstream
 
 
 async def open_endpoint_view(parts: Parts) -> Hooks:

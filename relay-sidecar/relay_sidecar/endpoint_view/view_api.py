@@ -28,10 +28,9 @@ from edge_sidecars.apimachinery.status import (
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER, Access
 from relay_sidecar.endpoint_view.view_stream import SLICES, EndpointView
-from relay_sidecar.streams.readiness import NotCached, StreamDenied, ready
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.web.api import Api, check_is_upstreams, is_kept
-from relay_sidecar.web.reads.freshness import unreachable
+from relay_sidecar.web.reads.freshness import NotCached, StreamDenied, ready, unreachable
 from relay_sidecar.web.reads.reads import Reads
 from relay_sidecar.web.reads.selection import ClientRead, takes_whole
 

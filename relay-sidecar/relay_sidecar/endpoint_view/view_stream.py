@@ -1,12 +1,12 @@
 """Follows upstream's EndpointSlices and the verdicts of the pool, and moves the stream of the view.
 
     streams (all EndpointSlices) ─┐
-    pool (a line of /sources) ────┼─► core/endpoint_view ─► journal ─► the view's one stream
+    pool (a line of /sources) ────┼─► overlays ─► journal ─► the view's one stream
     now ──────────────────────────┘
 
 Guarantees: a version is persisted before it is shown, where it counts changes of the view; a list
 of upstream ends the view's watches as it ends others; the stream exists while upstream's state is
-known. Upstream's stream is kept open, also without readers.
+known, and is as current as the stream that it follows, which stays open without readers.
 """
 
 import asyncio
@@ -27,20 +27,54 @@ from edge_sidecars.apimachinery.watch_events import EventType
 from edge_sidecars.runtime.clock import boottime
 from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.core.verdicts import VerdictSource
-from relay_sidecar.endpoint_view.core.endpoint_slice import Overlay
-from relay_sidecar.endpoint_view.core.overlays import EndpointOverlays
-from relay_sidecar.endpoint_view.core.view_version import (
+from relay_sidecar.endpoint_view.endpoint_slice import Overlay
+from relay_sidecar.endpoint_view.overlays import EndpointOverlays
+from relay_sidecar.endpoint_view.view_status import EndpointViewStatus
+from relay_sidecar.endpoint_view.view_version import (
     PersistedVersion,
     ViewVersion,
     view_version,
 )
-from relay_sidecar.endpoint_view.view_control import FollowedStream
-from relay_sidecar.endpoint_view.view_status import EndpointViewStatus
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Blob
-from relay_sidecar.streams.stream import Stream
+from relay_sidecar.streams.stream import Mover, Stream
 from relay_sidecar.streams.streams import NoRoom, Streams
 from relay_sidecar.telemetry.metrics import RelayCounters
+
+
+class FollowedStream(Mover):
+    """`scope`: of the one stream in `sources` that is followed."""
+
+    def __init__(self, sources: Streams, scope: ListScope) -> None:
+        self._sources = sources
+        self._scope = scope
+
+    def is_open(self) -> bool:
+        followed = self._followed
+        return followed is not None and followed.is_open()
+
+    def is_live(self) -> bool:
+        followed = self._followed
+        return followed is not None and followed.is_live()
+
+    def confirmed_at(self) -> float:
+        followed = self._followed
+        return 0.0 if followed is None else followed.as_of
+
+    @property
+    def source(self) -> str:
+        followed = self._followed
+        return "" if followed is None else followed.source
+
+    def confirm(self) -> None:
+        followed = self._followed
+        if followed is not None:
+            followed.confirm()
+
+    @property
+    def _followed(self) -> Stream | None:
+        return self._sources.exactly(self._scope)
+
 
 SLICES: Final = ListScope(ResourceName("discovery.k8s.io", "v1", "endpointslices"))
 # The journal's.
@@ -73,7 +107,7 @@ class EndpointView:
             sources.limits,
             RelayCounters(),
             Journal(None),
-            is_up=lambda: sources.is_up,
+            link=sources,
         )
         self.changes = 0
         self._sources = sources

@@ -20,8 +20,8 @@ from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from edge_sidecars.walstore.database import Damaged, verdict
-from relay_sidecar.core import node_scopes
-from relay_sidecar.core.node_scopes import NodeScopes
+from relay_sidecar.core.node_needs import SPACE as NODE_SCOPES
+from relay_sidecar.core.node_needs import NodeScopes
 from relay_sidecar.journal.records import ObjectSeen, Saved, SavedStream
 from relay_sidecar.journal.tables import (
     ARRIVING,
@@ -168,7 +168,7 @@ def _too_much(connection: sqlite3.Connection, budget: int) -> set[int]:
 
 def _node_scopes(connection: sqlite3.Connection) -> Callable[[str], bool]:
     """Whether a stream, by its scope's text, is of what the node itself asked for."""
-    rows = connection.execute("SELECT key FROM kept WHERE space = ?", (node_scopes.SPACE,))
+    rows = connection.execute("SELECT key FROM kept WHERE space = ?", (NODE_SCOPES,))
     scopes = NodeScopes(scope_of(key.decode()) for (key,) in rows.fetchall())
     return lambda text: scopes.are_held_by(scope_of(text))
 

@@ -2,11 +2,17 @@
 followed in their stream.
 
 Guarantees: an answer is on disk before its client has it, so that a reboot finds it; the changes of
-one event are one transaction; what cannot be read back is deleted.
+one event are one transaction; what cannot be read back (damaged, of another version or record) is
+deleted. The digest is against damage only: the journal seals the bytes.
+
+    version, 1 byte | BLAKE2b of the rest, 16 bytes | MessagePack of the record
 """
+
+from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from http import HTTPStatus
 from typing import Final
 
@@ -15,13 +21,13 @@ import msgspec
 from edge_sidecars.apimachinery.objects import Item, Key
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
-from relay_sidecar.core.access.offline_clock import OfflineClock
+from relay_sidecar.core.access.expiry import OfflineClock
 from relay_sidecar.core.token_request import TokenRequestKey, issued_token
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Blob
 from relay_sidecar.journal.sealing.sealed_secrets import TOKENS as SPACE
 from relay_sidecar.journal.sealing.sealer import Sealer
-from relay_sidecar.kept_tokens.core.kept_answers import (
+from relay_sidecar.kept_tokens.kept_answers import (
     AnswerChange,
     DeleteAnswers,
     KeepAnswer,
@@ -32,10 +38,62 @@ from relay_sidecar.kept_tokens.core.kept_answers import (
     Replay,
     TokenAnswer,
 )
-from relay_sidecar.kept_tokens.core.persisted_answer import decode, encode, record_name
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import NoRoom
 from relay_sidecar.telemetry.metrics import RelayCounters
+
+_VERSION: Final = b"\x01"
+_DIGEST_SIZE: Final = 16
+_PREFIX: Final = "token-request/"
+
+
+class _Record(msgspec.Struct, array_like=True, frozen=True):
+    key: TokenRequestKey
+    content_type: str
+    body: bytes
+    asked_at: float
+    ends_at: float
+
+
+_decoder = msgspec.msgpack.Decoder(_Record)
+
+
+def record_name(key: TokenRequestKey) -> str:
+    """One for each key; of a fixed length."""
+    return _PREFIX + _digest(msgspec.msgpack.encode(key)).hex()
+
+
+def encode(key: TokenRequestKey, kept: KeptAnswer) -> bytes:
+    """Confidential."""
+    answer = kept.answer
+    record = _Record(key, answer.content_type, answer.body, kept.asked_at, kept.ends_at)
+    content = msgspec.msgpack.encode(record)
+    return _VERSION + _digest(content) + content
+
+
+def decode(name: str, data: bytes) -> tuple[TokenRequestKey, KeptAnswer] | None:
+    """`data` as found under the record name `name`."""
+    head, content = data[: 1 + _DIGEST_SIZE], data[1 + _DIGEST_SIZE :]
+    if head != _VERSION + _digest(content):
+        return None
+    try:
+        record = _decoder.decode(content)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    return _checked(name, record)
+
+
+def _checked(name: str, record: _Record) -> tuple[TokenRequestKey, KeptAnswer] | None:
+    """None where it is of another record, or has times that are none."""
+    if name != record_name(record.key) or not (record.asked_at >= 0 and record.ends_at >= 0):
+        return None
+    answer = TokenAnswer(content_type=record.content_type, body=record.body)
+    return record.key, KeptAnswer(answer=answer, asked_at=record.asked_at, ends_at=record.ends_at)
+
+
+def _digest(content: bytes) -> bytes:
+    return blake2b(content, digest_size=_DIGEST_SIZE).digest()
+
 
 # What a sealed answer is bound to, beside the name of its record.
 RESOURCE: Final = "/v1/serviceaccounts/token"

@@ -1,28 +1,85 @@
-"""The way to upstream over a neighbour's link, while the own one is cut and the neighbour lends.
+"""The way to upstream over a neighbour's link, while the own one is down and the neighbour lends;
+and the lines of /sources that say so.
 
     own link --(a line names a lender)--> over the lender --(another one)--> over that one
        ^-----------(a line names none, or none came for its seconds)-----------'
 
-Guarantees: `proxy` says of now where a connection leads; what it carries is TLS between the relay
-and the API server, with the same credentials and checks as ever. While it leads over a neighbour,
-the own link is probed beside it, and `is_own_up` tells of that one alone: by that the pool decides
-when the detour ends. When it begins, what still waits on the own link ends at once. Where it ends
-and the own link is down, the link is down at once; where the own link is up, open watches go on
-there, at their cursors.
+Guarantees: what a connection carries is TLS between the relay and the API server, with the same
+credentials and checks as ever. Meanwhile the own link is probed beside it (`is_own_up`), by which
+the pool decides when the detour ends. When it begins, what waits on the own link ends at once; when
+it ends, open watches go on at their cursors on the own link, or the link is down at once. A
+pool-sidecar that refuses, ends or garbles its lines is asked with growing delays.
 """
 
 import asyncio
+import random
 from collections.abc import Callable
+from contextlib import aclosing
 from typing import Final, Never
 
+from edge_sidecars.kubeapi import ApiClient, ApiError, Unreachable
 from edge_sidecars.kubeapi.credentials import WatchedFiles
+from edge_sidecars.runtime.backoff import Backoff
 from edge_sidecars.runtime.cli.proxies import HttpProxy
 from edge_sidecars.runtime.cli.values import Address
 from edge_sidecars.runtime.clock import boottime, is_set
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.runtime.tasks import Spawn
-from relay_sidecar.pool.core.pool_sources import PoolSources, SourcesLine
+from relay_sidecar.pool.sources import MAX_VALID, PoolSources, SourcesLine
 from relay_sidecar.upstream.link_probe import LinkProbe
+
+PATH: Final = "/sources"
+OPEN_TIMEOUT: Final = 2.0
+# Seconds; it is on this machine, and a restart of it takes half a second.
+LONGEST_DELAY: Final = 5.0
+# Seconds; a stream that lasted so long was worth its while: it brought three lines.
+GOOD: Final = MAX_VALID
+
+
+async def follow(pool: ApiClient, heard: Callable[[SourcesLine], None]) -> Never:
+    """`heard` is called with each line."""
+    backoff = Backoff(longest=LONGEST_DELAY)
+    following = _Following(pool, heard)
+    while True:
+        began = boottime()
+        why = await following.once()
+        if boottime() - began >= GOOD:
+            backoff.succeeded()
+        delay = backoff.failed(1.0 - random.random() / 2)
+        level = logger.debug if following.is_lost else logger.warning
+        level("the pool-sidecar does not answer", extra=fields(why=why, delay=delay))
+        following.is_lost = True
+        await asyncio.sleep(delay)
+
+
+class _Following:
+    def __init__(self, pool: ApiClient, heard: Callable[[SourcesLine], None]) -> None:
+        self._pool = pool
+        self._heard = heard
+        # That it was lost was logged, and it has not answered since.
+        self.is_lost = False
+
+    async def once(self) -> str:
+        """Until the stream ends; why it did."""
+        lines = self._pool.lines(PATH, open_timeout=OPEN_TIMEOUT, params={"watch": "true"})
+        try:
+            async with aclosing(lines):
+                while True:
+                    async with asyncio.timeout(MAX_VALID):
+                        line = await anext(lines, None)
+                    if line is None:
+                        return "it ended the stream"
+                    self._heard(SourcesLine.parse(line))
+                    if self.is_lost:
+                        logger.info("the pool-sidecar answers again")
+                    self.is_lost = False
+        except TimeoutError:
+            return f"no line for {MAX_VALID:g}s"
+        except ValueError as error:
+            return f"not a line of /sources: {error}"
+        except (ApiError, Unreachable) as error:
+            return str(error)
+
 
 OWN_LINK: Final = "the own link"
 

@@ -11,24 +11,19 @@ from edge_sidecars.kubeapi import ApiClient, ApiTransport, Plain
 from edge_sidecars.kubeapi.credentials import watched_token
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.process import VERSION
-from relay_sidecar.access.access_reviews import Reviews
+from relay_sidecar.access.reviews import Reviews
 from relay_sidecar.config.preload import Preload
 from relay_sidecar.features import Hooks, Parts, RoomListener, Rows, Run, Way
-from relay_sidecar.pool import own_rights
-from relay_sidecar.pool.core.pool_sources import PoolSources
-from relay_sidecar.pool.detour import Detour, NeighbourProxy
-from relay_sidecar.pool.feeds import Feeds
-from relay_sidecar.pool.follower import follow
-from relay_sidecar.pool.hub_reads import HubReads
-from relay_sidecar.pool.own_rights import OwnRights
-from relay_sidecar.pool.pool_reads import PoolReads
-from relay_sidecar.pool.shared_streams import is_shared, shared_stream
-from relay_sidecar.pool.spot_check import SpotCheck
+from relay_sidecar.pool.detour import Detour, NeighbourProxy, follow
+from relay_sidecar.pool.feeds import Feeds, HubReads
+from relay_sidecar.pool.hub_trust import SPACE, OwnRights, SpotCheck
+from relay_sidecar.pool.pool_reads import PoolReads, is_shared, shared_stream
+from relay_sidecar.pool.sources import PoolSources
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.telemetry.metrics import RelayCounters
+from relay_sidecar.upstream.documents.upkeep import keep_preloaded
 from relay_sidecar.upstream.link_probe import LinkProbe
 from relay_sidecar.upstream.reflector.source import UpstreamSource
-from relay_sidecar.upstream.upkeep import keep_preloaded
 
 # Connections of peers: as many as their members may have to that of this node.
 CONNECTIONS = 512
@@ -88,7 +83,7 @@ def _feeds(parts: Parts, peers: ApiTransport, sources: PoolSources) -> Feeds:
         Reviews(parts.transport, timeout=config.request_timeout).may,
         parts.probe.link,
         parts.journal,
-        parts.saved.kept.get(own_rights.SPACE, {}),
+        parts.saved.kept.get(SPACE, {}),
         ttl=config.access_ttl,
     )
     return Feeds(config.shared, sources, HubReads(hubs), rights.may_read)

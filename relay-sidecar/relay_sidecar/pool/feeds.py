@@ -1,8 +1,8 @@
 """Pool-scoped streams of this relay: each comes from the pool's hub, or from the API server.
 
 Guarantees: a hub is asked only about resources that --pool-resource names, only by LIST and WATCH,
-and only for what this relay's own credential may list and watch. Which source comes first says
-`core/source_choice.py`.
+through the local proxy of the pool-sidecar, and only for what this relay's own credential may list
+and watch; its answer is bounded in bytes and seconds. Which source comes first: `sources`.
 """
 
 import asyncio
@@ -18,12 +18,56 @@ from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from relay_sidecar.config.preload import Preload
 from relay_sidecar.core.stream.reflection import LinkVerdict
-from relay_sidecar.pool.core.pool_sources import PoolSources
-from relay_sidecar.pool.core.source_choice import API_SERVER, SourceChoice
-from relay_sidecar.pool.hub_reads import HubReads
-from relay_sidecar.pool.shared_streams import is_shared
+from relay_sidecar.pool.pool_reads import is_shared
+from relay_sidecar.pool.sources import API_SERVER, PoolSources, SourceChoice
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.upstream.reflector.feed import CLOUD, CloudFeed, Feed
+from relay_sidecar.upstream.reflector.source import CLOUD, CloudFeed, Feed, UpstreamSource
+
+# Where the pool-sidecar of this node takes reads of a peer's relay.
+PREFIX: Final = "/relay/"
+# Seconds for a whole list, as a client's first one; a LAN has it in less.
+LIST_WITHIN: Final = 60.0
+# Bytes; more is left to the API server.
+MAX_LIST: Final = 64 * 1024 * 1024
+
+
+class HubReads:
+    """`source`: of that proxy. `page` and `batches` as it has them, of the peer that is named."""
+
+    def __init__(self, source: UpstreamSource) -> None:
+        self._source = source
+
+    async def page(
+        self,
+        peer: str,
+        path: str,
+        params: Mapping[str, str],
+        *,
+        aged: Callable[[float], None],
+        accept: str = "application/json",
+    ) -> bytearray:
+        try:
+            async with asyncio.timeout(LIST_WITHIN):
+                return await self._source.page(
+                    _at(peer, path), params, accept=accept, arrived=_bounded, aged=aged
+                )
+        except TimeoutError as error:
+            raise Unreachable(f"no list of {peer} within {LIST_WITHIN:g}s") from error
+
+    def batches(
+        self, peer: str, path: str, params: Mapping[str, str]
+    ) -> AsyncGenerator[Sequence[bytes], None]:
+        return self._source.batches(_at(peer, path), params)
+
+
+def _at(peer: str, path: str) -> str:
+    return f"{PREFIX}{peer}{path}"
+
+
+def _bounded(body: bytearray) -> None:
+    if len(body) > MAX_LIST:
+        raise Unreachable(f"a list of over {MAX_LIST} bytes")
+
 
 # Seconds; then it is asked again what the relay may read, by a watch that is opened anew.
 DENIED_FOR: Final = 60.0

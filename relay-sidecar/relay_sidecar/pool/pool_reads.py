@@ -1,9 +1,9 @@
 """What peers of the pool may read here: its pool-scoped streams, and nothing else.
 
-Guarantees: only who brings the token of the pool-sidecar is answered; only GET, LIST and WATCH of
-what --pool-resource names; only from streams that the API server itself feeds and that are live, so
-that no hub is fed by a hub, and nothing is asked of upstream for a peer. A watch ends when this is
-no longer so. Where it is not so, the answer is 503 with Retry-After.
+Guarantees: a request needs the token of the pool-sidecar; only GET, LIST and WATCH of what
+--pool-resource names; only from streams that the API server itself feeds and that are live, so that
+no hub is fed by a hub, and nothing is asked of upstream for a peer. A watch ends when this is no
+longer so. Where it is not so, the answer is 503 with Retry-After.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from edge_sidecars.apimachinery.request.request_info import (
     RequestInfo,
     representation,
 )
-from edge_sidecars.apimachinery.scope import ListScope
+from edge_sidecars.apimachinery.scope import ListScope, ResourceName
 from edge_sidecars.apimachinery.status import Refused, forbidden, unauthorized, unavailable
 from edge_sidecars.kubeapi.credentials import WatchedFiles
 from edge_sidecars.runtime.clock import boottime
@@ -28,15 +28,39 @@ from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER, Caller
 from relay_sidecar.config.preload import Preload
 from relay_sidecar.journal.journal import Journal
-from relay_sidecar.pool.shared_streams import is_declared
+from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Streams
-from relay_sidecar.upstream.reflector.feed import CLOUD
+from relay_sidecar.upstream.messages import NoUpstream
+from relay_sidecar.upstream.reflector.source import CLOUD
 from relay_sidecar.web.api import is_kept
 from relay_sidecar.web.reads.freshness import ReadSettings
 from relay_sidecar.web.reads.reads import Reads
 from relay_sidecar.web.reads.selection import ClientRead, SelectableFields, by_name
 from relay_sidecar.web.responses import status_answer
-from relay_sidecar.web.upstream import NoUpstream
+
+
+def shared_stream(streams: Streams, declared: Preload) -> Stream | None:
+    """The one that holds what was declared, the best of all versions."""
+    found = [it for it in streams if is_declared(declared, it)]
+    return max(found, key=lambda it: (it.is_live(), it.collection.is_synced), default=None)
+
+
+def is_declared(declared: Preload, stream: Stream) -> bool:
+    """Whether a stream is what was declared, no more and no less."""
+    return _scope(declared, stream.scope.resource) == stream.scope
+
+
+def is_shared(declared: Preload, scope: ListScope) -> bool:
+    """Whether what was declared holds all of it."""
+    whole = _scope(declared, scope.resource)
+    return whole is not None and whole.covers(scope)
+
+
+def _scope(declared: Preload, resource: ResourceName) -> ListScope | None:
+    """In the resource's version; None of another resource."""
+    is_named = (resource.plural, resource.group) == (declared.plural, declared.group)
+    return declared.scope(resource.version) if is_named else None
+
 
 # Seconds for which a stream may lack the proof that nothing is missing: its watch begins anew.
 GRACE: Final = 3.0

@@ -1,15 +1,15 @@
 """What readers of a stream see, and its delivery to watchers: encoded once, in order, whole.
 
 A view turns items and changes into the bytes of list items and watch lines. Objects pass as
-upstream sent them; `PartialObjectMetadata` is cut out of them.
-
-A watcher is a connection that takes bytes; one that does not read fast enough is ended alone
-(promise R8), and never misses an event before. Lines of a few milliseconds travel in one write, of
-more milliseconds the more watchers there are: the cost of a watcher is the write.
+upstream sent them; `PartialObjectMetadata` is cut out of them. A watcher is a connection that takes
+bytes, as lines, in HTTP's chunks or as messages of a WebSocket: events in one framing are one piece
+of bytes for all watchers. One that does not read fast enough is ended alone (promise R8), and never
+misses an event before. Lines of a few milliseconds travel in one write, of more milliseconds the
+more watchers there are: the cost of a watcher is the write.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,8 +19,43 @@ from edge_sidecars.apimachinery.scope import Predicate
 from edge_sidecars.apimachinery.selection.shards import EVERYTHING, ShardSelector
 from edge_sidecars.apimachinery.store import ObjectChange, transition
 from edge_sidecars.apimachinery.watch_events import EventType
-from relay_sidecar.streams.framing import Framing
 from relay_sidecar.telemetry.metrics import RelayCounters
+
+Framing = Callable[[Sequence[bytes]], bytes]
+# RFC 6455, 5.2: the last frame of a message, which is text. A server masks nothing.
+_TEXT: Final = 0x81
+_MAX_SHORT: Final = 125
+_TWO_BYTES, _EIGHT_BYTES = 126, 127
+
+
+def as_lines(events: Sequence[bytes]) -> bytes:
+    """A body without a framing: that of HTTP/1.0."""
+    return b"".join(events)
+
+
+def as_chunk(events: Sequence[bytes]) -> bytes:
+    """One chunk of HTTP/1.1's chunked coding (RFC 9112, 7.1)."""
+    lines = b"".join(events)
+    return b"%x\r\n%s\r\n" % (len(lines), lines)
+
+
+def as_messages(events: Sequence[bytes]) -> bytes:
+    """A message of text for each event, as kube-apiserver sends them over a WebSocket
+    (k8s.io/apiserver v0.37, pkg/endpoints/handlers/watch.go: HandleWS)."""
+    pieces: list[bytes] = []
+    for event in events:
+        pieces.append(_head(len(event)))
+        pieces.append(event)
+    return b"".join(pieces)
+
+
+def _head(size: int) -> bytes:
+    if size <= _MAX_SHORT:
+        return bytes((_TEXT, size))
+    if size < 1 << 16:
+        return bytes((_TEXT, _TWO_BYTES)) + size.to_bytes(2, "big")
+    return bytes((_TEXT, _EIGHT_BYTES)) + size.to_bytes(8, "big")
+
 
 # Seconds that lines wait for company, for each watcher: one write costs some 10 µs, so that writing
 # takes a sixth of a core at most, however many watch. Few are written to at once.

@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from edge_sidecars.apimachinery.objects import Page
 from edge_sidecars.apimachinery.scope import ListScope
-from relay_sidecar.core import node_scopes
-from relay_sidecar.core.never_kept import may_be_kept
+from relay_sidecar.core.caching import may_be_kept
+from relay_sidecar.core.node_needs import SPACE as NODE_SCOPES
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import (
     Blob,
@@ -67,7 +67,7 @@ class ScopeJournal:
         self._persisted: dict[ListScope, _Listed] = {}
         self._changed: set[ListScope] = set()
         self._writing: asyncio.Handle | None = None
-        for scope in map(_read, saved.get(node_scopes.SPACE, {})):
+        for scope in map(_read, saved.get(NODE_SCOPES, {})):
             streams.of_node.add(scope)
         for key, value in saved.get(SPACE, {}).items():
             scope, listed = _read(key), msgspec.msgpack.decode(value, type=_Listed)
@@ -136,7 +136,7 @@ def _record(scope: ListScope, listed: _Listed | None) -> Blob:
 
 def _of_node(scope: ListScope, *, is_there: bool) -> Blob:
     key = scope_text(scope).encode()
-    return Blob(node_scopes.SPACE, key, b"" if is_there else None, resource=scope.resource)
+    return Blob(NODE_SCOPES, key, b"" if is_there else None, resource=scope.resource)
 
 
 def _read(key: bytes) -> ListScope:

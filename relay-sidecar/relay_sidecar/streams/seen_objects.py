@@ -1,8 +1,9 @@
-"""Objects that upstream answered to a GET or a write, outside of any stream.
+"""What clients asked for outside of any stream: objects by name, and lists asked for once.
 
-Bounded in bytes: what was asked for longest ago is evicted first. What the node itself asked for by
-its certificate, which it needs again at a reboot, is apart from what others asked for: these evict
-only each other's, and take a quarter of the budget at most. Knows no stream and no request.
+Objects of a GET or a write are bounded in bytes, and evicted by when they were last asked for. What
+the node asked for with its certificate is apart: others cannot evict it. A list by selectors is
+worth a stream when the same scope is listed again within some minutes, so that a client that lists
+by ever new selectors does not make the relay follow each. Knows no stream and no request.
 """
 
 import math
@@ -11,8 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
+
 from edge_sidecars.apimachinery.objects import Item, Key
 from edge_sidecars.apimachinery.resources import ResourceName
+from edge_sidecars.apimachinery.scope import ListScope
 from relay_sidecar.journal.records import ObjectEvicted, ObjectSeen
 
 # Bytes of an object besides its own: the entry, its names and numbers (sys.getsizeof, rounded).
@@ -174,3 +178,46 @@ def _eviction(place: _Place, entry: _Entry) -> ObjectEvicted:
 
 def _is_same(one: Item, other: Item) -> bool:
     return one.version == other.version and one.raw == other.raw
+
+
+# Scopes that are remembered.
+MOST: Final = 1000
+# Bytes of each (sys.getsizeof, rounded).
+SCOPE_BYTES: Final = 1000
+
+
+class _Asking(Struct):
+    at: float
+    is_again: bool = False
+
+
+class Askings:
+    """`within`: seconds."""
+
+    def __init__(self, within: float) -> None:
+        self._within = within
+        self._askings: OrderedDict[ListScope, _Asking] = OrderedDict()
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return SCOPE_BYTES * len(self._askings)
+
+    def asked(self, scope: ListScope, *, now: float) -> None:
+        """A client began to list it."""
+        before = self._askings.pop(scope, None)
+        is_again = before is not None and now - before.at <= self._within
+        self._askings[scope] = _Asking(now, is_again)
+        while len(self._askings) > MOST:
+            self._askings.popitem(last=False)
+
+    def is_new(self, scope: ListScope, *, now: float) -> bool:
+        """No client has begun to list it lately."""
+        before = self._askings.get(scope)
+        return before is None or now - before.at > self._within
+
+    def are_worth_a_stream(self, scope: ListScope) -> bool:
+        """Whether it was asked for twice in a row, or is a whole namespace or more: what clients
+        ask for first of all, and again while the link is cut."""
+        asking = self._askings.get(scope)
+        return not scope.params or (asking is not None and asking.is_again)

@@ -23,10 +23,9 @@ from edge_sidecars.apimachinery.watch_events import Failure
 from edge_sidecars.runtime.log import fields, logger, sparing
 from relay_sidecar.core.link import UNAUTHORIZED
 from relay_sidecar.core.min_resource_version import MinResourceVersion
-from relay_sidecar.core.node_scopes import NodeScopes
+from relay_sidecar.core.node_needs import NodeScopes
 from relay_sidecar.journal.journal import Journal
-from relay_sidecar.streams.askings import Askings
-from relay_sidecar.streams.seen_objects import OVERHEAD, SeenObjects
+from relay_sidecar.streams.seen_objects import OVERHEAD, Askings, SeenObjects
 from relay_sidecar.streams.stream import Mover, Stream
 from relay_sidecar.streams.stream_journal import deletion_records
 from relay_sidecar.telemetry.metrics import RelayCounters
@@ -81,8 +80,15 @@ class Move(Protocol):
     def __call__(self, stream: Stream, owner: "Streams", *, is_up: bool) -> Mover: ...
 
 
+class Link(Protocol):
+    """To what streams come from."""
+
+    @property
+    def is_up(self) -> bool: ...
+
+
 class Streams:
-    """`is_up`: the link's verdict of now. `kind_of`: the kind of a resource's objects, "" where
+    """`kind_of`: the kind of a resource's objects, "" where
     that is unknown; `is_shared`: whether neighbours have one stream of the scope for all."""
 
     def __init__(
@@ -93,14 +99,14 @@ class Streams:
         counters: RelayCounters,
         journal: Journal,
         *,
-        is_up: Callable[[], bool],
+        link: Link,
         kind_of: Callable[[ResourceName], str] = lambda _: "",
         is_shared: Callable[[ListScope], bool] = lambda _: False,
     ) -> None:
         self.counters = counters
         self._move = move
         self._journal = journal
-        self._is_up = is_up
+        self._link = link
         # The link as it was reported last: what is done about it waits for the report.
         self._may_ask = False
         self.floor = floor
@@ -155,12 +161,12 @@ class Streams:
 
     @property
     def is_up(self) -> bool:
-        return self._is_up()
+        return self._link.is_up
 
     def is_current(self, stream: Stream, since: float) -> bool:
         """A request that came at `since` (boot clock) gets no state that was past then: the stream
         is live, or is known to have had upstream's objects at that moment or later."""
-        return stream.is_live() or (self._is_up() and stream.known_at >= since)
+        return stream.is_live() or (self._link.is_up and stream.known_at >= since)
 
     def state(self, stream: Stream) -> StreamState:
         if stream.is_live():

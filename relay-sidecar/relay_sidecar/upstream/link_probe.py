@@ -1,16 +1,17 @@
-"""Probes upstream regularly, and reports when the link's state changes.
+"""Probes upstream regularly, reports when the link's state changes, and persists the last verdict.
 
-The judgement is `core.link`'s. A probe has a connection of its own at that moment, and a
-hard deadline, so that a black hole is noticed as surely as a refusal. What is late goes on: where
-round trips are long, or the machine is busy, the answer that comes after the deadline shows that
-the link is there, and how long a probe takes on it. A verdict ends no probe.
+The judgement is `core.link`'s. A probe has a connection of its own and a hard deadline, so that a
+black hole is noticed as surely as a refusal. A late answer still counts: it shows that the link is
+there, and how long a probe takes on it. A relay that starts again in an outage learns of it by one
+failure instead of two.
 """
 
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from typing import Final
 
 from yarl import URL
 
@@ -23,9 +24,12 @@ from relay_sidecar.core.link import (
     SERVER,
     UNAUTHORIZED,
     LinkEvidence,
+    ProbeReply,
+    ProbeRequests,
     UpstreamLink,
 )
-from relay_sidecar.core.probe_request import ProbeReply, ProbeRequests
+from relay_sidecar.journal.journal import Journal
+from relay_sidecar.journal.records import Blob
 from relay_sidecar.telemetry.status import LinkState, Outage
 from relay_sidecar.upstream.failures import evidence_of
 
@@ -394,3 +398,27 @@ class LinkProbe:
         elif self._down_at is not None:
             (wall, began), self._down_at = self._down_at, None
             self._outages.append(Outage(wall, now - began))
+
+
+# The journal's.
+SPACE: Final = "link"
+_DOWN: Final = b"down"
+
+
+class PersistedVerdict:
+    """`saved`: what an earlier life left in `SPACE`; `was_down`: as it ended."""
+
+    def __init__(self, journal: Journal, saved: Mapping[bytes, bytes]) -> None:
+        self.was_down = self._is_down = _DOWN in saved
+        self._journal = journal
+        journal.rewrite_from(self._state)
+
+    def link(self, is_up: bool) -> None:
+        """The link's verdict is this now."""
+        if is_up == self._is_down:
+            self._is_down = not is_up
+            self._journal.send(Blob(SPACE, _DOWN, b"" if self._is_down else None))
+
+    def _state(self) -> Iterator[Blob]:
+        if self._is_down:
+            yield Blob(SPACE, _DOWN, b"")

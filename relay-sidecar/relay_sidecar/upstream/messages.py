@@ -1,17 +1,16 @@
-"""HTTP messages that are passed on: which headers travel, a request's body, a whole response.
+"""HTTP messages that are passed on, and upstream as the handlers of requests see it.
 
-Headers between two neighbours stay behind (RFC 9110, 7.6.1 and 7.8), and so does whatever says who
-the caller is. Guarantees of a request's body: a client that waits to be asked for it (Expect:
+Headers between two neighbours stay behind (RFC 9110, 7.6.1 and 7.8), and so does what says who the
+caller is. Guarantees of a request's body: a client that waits to be asked for it (Expect:
 100-continue) is asked once upstream takes it; what is not whole never ends as if it were; why it
 failed is known afterwards. Of a response: the client gets the bytes that upstream sent, inflated
-only where it does not accept gzip; what cannot be inflated is no answer. Knows no meaning of the
-other headers.
+only where it does not accept gzip; what cannot be inflated is no answer.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NoReturn, Protocol
 
 from aiohttp import hdrs
 from aiohttp.web_protocol import RequestPayloadError
@@ -19,18 +18,19 @@ from multidict import CIMultiDict, CIMultiDictProxy, MultiMapping
 from yarl import URL
 
 from edge_sidecars.apimachinery.request.accept import is_gzip, takes_gzip
+from edge_sidecars.apimachinery.selection.shards import EVERYTHING, ShardSelector
 from edge_sidecars.apimachinery.status import Refused, Status, bad_request
 from edge_sidecars.kubeapi import Response, TooLong
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.connections import Connection
-from relay_sidecar.core.pieces import Pieces
 from relay_sidecar.core.upgrade_request import (
     asks_for_upgrade,
     connection_options,
     drop_websocket_token,
     names_itself,
 )
-from relay_sidecar.upstream.streaming import LONG, PIECE, Inflation, send_long
+from relay_sidecar.streams.list_encoder import Pieces
+from relay_sidecar.upstream.streaming import LONG, PIECE, Inflation, StreamObserver, send_long
 
 HOP_BY_HOP = frozenset(
     {
@@ -212,3 +212,64 @@ def _inflated(body: bytes, limit: int) -> bytes:
         pieces.append(piece)
     inflation.end()
     return b"".join(pieces)
+
+
+class Upstream(Protocol):
+    """Upstream, as a request may reach it. Raises `kubeapi.Unreachable`."""
+
+    @property
+    def is_up(self) -> bool: ...
+
+    @property
+    def is_relayed(self) -> bool:
+        """The API server is offline: upstream is another relay, which answers from its cache."""
+        ...
+
+    @property
+    def cause(self) -> str:
+        """Why the API server is not reached; "" while it is."""
+        ...
+
+    def question(self, asked: ClientRequest) -> Hashable:
+        """Equal for reads that upstream cannot tell apart: of the same thing, in the same form, by
+        the same caller."""
+        ...
+
+    async def fetch(self, asked: ClientRequest) -> BufferedResponse: ...
+
+    async def stream(
+        self, asked: ClientRequest, observer: StreamObserver
+    ) -> web.StreamResponse | BufferedResponse:
+        """As it comes, where `observer` says so of how it begins; else whole."""
+        ...
+
+    async def write(self, asked: ClientRequest) -> BufferedResponse:
+        """Raises `Refused` with what is known of the outcome."""
+        ...
+
+    async def forward(
+        self, request: web.BaseRequest, shards: ShardSelector = EVERYTHING
+    ) -> web.StreamResponse:
+        """`shards`: of a LIST or WATCH, to which the answer is reduced, whatever upstream knows of
+        them. Raises `Refused` where it cannot be."""
+        ...
+
+
+class NoUpstream:
+    """For who answers from its streams alone: whatever would be asked of upstream raises
+    `refusal()`."""
+
+    is_up = False
+    is_relayed = False
+    cause = ""
+
+    def __init__(self, refusal: Callable[[], Exception]) -> None:
+        self._refusal = refusal
+
+    def question(self, asked: ClientRequest) -> Hashable:
+        return asked
+
+    async def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise self._refusal()
+
+    fetch = stream = write = forward = _refuse

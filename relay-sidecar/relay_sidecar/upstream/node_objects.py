@@ -33,7 +33,7 @@ from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.fields import NAME, FieldRequirement, FieldSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from edge_sidecars.kubeapi import ApiError, Unreachable
-from relay_sidecar.core.access.node_components import resources_read_by
+from relay_sidecar.core.access.node_identity import resources_read_by
 from relay_sidecar.core.node_needs import (
     CLAIMS,
     CONFIG_MAPS,

@@ -35,9 +35,8 @@ from edge_sidecars.kubeapi import (
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER, Caller
 from relay_sidecar.core.link import LinkEvidence, is_of_api_server
-from relay_sidecar.core.sharding.target import upstream_target
+from relay_sidecar.core.sharding import upstream_target
 from relay_sidecar.core.upgrade_request import asks_for_upgrade
-from relay_sidecar.upstream import tunnel
 from relay_sidecar.upstream.failures import (
     broken_off,
     evidence_of,
@@ -59,7 +58,7 @@ from relay_sidecar.upstream.sharded import (
     list_in_shards,
     watch_in_shards,
 )
-from relay_sidecar.upstream.streaming import PATIENCE, StreamedResponse, StreamObserver
+from relay_sidecar.upstream.streaming import PATIENCE, StreamedResponse, StreamObserver, run_tunnel
 
 # Set on a request that upstream was asked about.
 IS_PASSED_ON = web.RequestKey("is_passed_on", bool)
@@ -256,7 +255,7 @@ class Proxy:
                 chunks = watch_in_shards(answer, request, shards)
                 await response.prepare(request)
                 if answer.status == HTTPStatus.SWITCHING_PROTOCOLS:
-                    await tunnel.run(request, answer, self._cut)
+                    await run_tunnel(request, answer, self._cut)
                     return response
                 async for chunk in chunks:
                     await response.write(chunk)

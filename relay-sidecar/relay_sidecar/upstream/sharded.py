@@ -25,8 +25,7 @@ from edge_sidecars.apimachinery.selection.shards import ShardSelector
 from edge_sidecars.apimachinery.status import Refused, bad_request, not_acceptable
 from edge_sidecars.kubeapi import Response, Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
-from relay_sidecar.core.sharding import json_filter
-from relay_sidecar.core.sharding.target import INCLUDE_OBJECT, NO_OBJECT
+from relay_sidecar.core.sharding import INCLUDE_OBJECT, NO_OBJECT, WatchInShard, list_in_shard
 from relay_sidecar.core.upgrade_request import asks_for_websocket
 from relay_sidecar.upstream.messages import BufferedResponse
 from relay_sidecar.upstream.streaming import LONG
@@ -54,7 +53,7 @@ def _reduced(
     try:
         _check_json(answer.headers)
         hides = _hides_objects(request)
-        content = json_filter.list_in_shard(answer.content, shards, hides_objects=hides)
+        content = list_in_shard(answer.content, shards, hides_objects=hides)
     except Malformed as error:
         raise Unreachable(f"the list cannot be read: {error}") from error
     body = content
@@ -89,10 +88,10 @@ def watch_in_shards(
         return answer.chunks()
     _check_json(answer.headers)
     hides = _hides_objects(request)
-    return _selected(answer, json_filter.WatchInShard(shards, hides_objects=hides))
+    return _selected(answer, WatchInShard(shards, hides_objects=hides))
 
 
-async def _selected(answer: Response, filtered: json_filter.WatchInShard) -> AsyncIterator[bytes]:
+async def _selected(answer: Response, filtered: WatchInShard) -> AsyncIterator[bytes]:
     async for chunk in answer.chunks():
         try:
             selected = filtered.more(chunk)

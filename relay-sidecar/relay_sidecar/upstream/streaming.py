@@ -1,10 +1,10 @@
-"""Bodies on their way to a client, which are never whole in memory on their way.
+"""Bodies and upgraded connections on their way to a client, never whole in memory.
 
-Long ones that are there already, upstream's as they come, and gzip inflated for clients that do not
-accept it. Guarantees: of what is not read only a part lies in memory beyond the body itself; a
-client that takes nothing is cut off by its connection (--write-timeout), as a watcher that falls
-behind is (promise R8), so that no connection is held for ever; an answer that breaks off upstream
-breaks off here, and so does gzip that is corrupt or truncated.
+Guarantees: beyond the body itself only a part of what is not read is in memory; a client that takes
+nothing is disconnected (--write-timeout, promise R8); an answer, or its gzip, that breaks off
+upstream breaks off here. Of an upgraded connection bytes are passed on in order; a side that does
+not read stops the other one; one direction may end before the other where both sides can have that;
+when the link goes, both sides end.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import os
 import socket
 import zlib
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Protocol, cast
 
 from aiohttp import hdrs
 
@@ -233,3 +233,107 @@ class Inflation:
 
 def _member() -> "zlib._Decompress":
     return zlib.decompressobj(16 + zlib.MAX_WBITS)
+
+
+# Seconds that a side may take to receive the rest, once the other one has gone.
+FAREWELL = 5.0
+
+
+class _Side(asyncio.Protocol):
+    """One of two connections; what it receives goes to its `peer`."""
+
+    def __init__(self) -> None:
+        self.peer: _Side = self
+        self.transport: asyncio.Transport | None = None
+        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._has_ended = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        other = self.peer.transport
+        if other is not None and not other.is_closing():
+            other.write(data)
+
+    def eof_received(self) -> bool:
+        """Whether the other direction stays open."""
+        self._has_ended = True
+        other = self.peer.transport
+        if self._is_tls() or other is None or other.is_closing() or not other.can_write_eof():
+            return False
+        other.write_eof()
+        return not self.peer._has_ended
+
+    def pause_writing(self) -> None:
+        if self.peer.transport is not None and not self.peer.transport.is_closing():
+            self.peer.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self.peer.transport is not None and not self.peer.transport.is_closing():
+            self.peer.transport.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.transport = None
+        if not self.lost.done():
+            self.lost.set_result(None)
+        self.peer.close()
+
+    def close(self) -> None:
+        """After what is on its way has arrived."""
+        if self.transport is not None:
+            self.transport.close()
+
+    def abort(self) -> None:
+        if self.transport is not None:
+            self.transport.abort()
+
+    def _is_tls(self) -> bool:
+        return self.transport is None or self.transport.get_extra_info("sslcontext") is not None
+
+
+class _Client(_Side):
+    """Takes the connection from the server, which learns only that it ended."""
+
+    def __init__(self, request: web.BaseRequest) -> None:
+        super().__init__()
+        self._handler = request.protocol
+
+    def feed_data(self, data: bytes) -> tuple[bool, bytes]:
+        """What the client sent before it knew of the upgrade."""
+        self.data_received(data)
+        return False, b""
+
+    def feed_eof(self) -> None:
+        """Called when the connection ends."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._handler.connection_lost(exc)
+
+
+async def run_tunnel(request: web.BaseRequest, answer: Response, cut: asyncio.Future[None]) -> None:
+    """From the client's 101, which has been sent, to the end, or until `cut`: the link went, and no
+    byte would come. Raises `Unreachable` if upstream is gone already."""
+    transport = request.transport
+    if transport is None or transport.is_closing():
+        return
+    client, upstream = _Client(request), _Side()
+    client.peer, upstream.peer = upstream, client
+    client.connection_made(transport)
+    answer.take_over(upstream)
+    transport.set_protocol(client)
+    request.protocol.set_parser(client)  # type: ignore[arg-type]
+    try:
+        ends = {client.lost, upstream.lost, cut}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        if cut.done():
+            upstream.abort()
+        client.close()
+        upstream.close()
+        try:
+            await asyncio.wait({client.lost, upstream.lost}, timeout=FAREWELL)
+        finally:
+            client.abort()
+            upstream.abort()

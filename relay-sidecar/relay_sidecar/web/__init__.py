@@ -1,33 +1,30 @@
 """What clients of the relay talk to: the Kubernetes API, and the relay's own endpoints.
 
-A write, from the socket to its answer:
+A LIST that a stream answers:
 
-    listener ─ api ─ access (own | caller) ─ upstream/proxy ─ upstream/messages
-      ─ kubeapi (to the API server and back)
-      ─ upstream/link_probe ─ core/link            the link answered
-      ─ reads/writes ─ reads/freshness ─ core/min_resource_version, streams/seen_objects   read your
-        writes
-      ─ journal                                    persisted before it is answered
+    client ─► api ─► access/admission                who asks, and whether that is allowed
+               │
+               ├─► reads/selection                   what is asked for
+               ├─► reads/lists ─► streams ─► stream  which stream has it, and whether it is live:
+               │       │            reflector/stream_steps ─► core/stream/reflection, core/link
+               │       └─► reads/freshness           whether it is as new as what was handed out,
+               │                                     and how old the answer is (core/caching)
+               └─◄ responses ◄── streams/list_encoder    encoded once for all readers
 
-A LIST that a stream answers, from the socket to its answer:
+Without a version it is proved first: reads/lists asks upstream for names and versions alone
+(reads/rounds: once for all readers that come), or reads/upstream_lists passes the LIST on.
 
-    api ─ access (own | caller)                    who asks, and whether that is allowed
-      ─ reads (reads, lists, selection)            what is asked for
-      ─ streams (streams, readiness, stream)       which stream has it
-      ─ upstream/reflector (reflectors, reflector, stream_steps) ─ core/stream/reflection, core/link
-        whether that stream is live
-      ─ reads/freshness ─ core/min_resource_version   whether it is as new as what was handed out
-      ─ streams/list_encoder ─ web/responses       the bytes, encoded once for all readers
+A watch event, from upstream to the sockets of all watchers:
 
-One without a version is proved first: reads/upstream_lists, rounds, list_proofs ask upstream for
-names and versions alone.
-
-A watch event, from upstream to a client's socket:
-
-    kubeapi ─ upstream/reflector (source, reflector, stream_steps) ─ core/stream/reflection
-      ─ upstream/link_probe ─ core/link            the link answered
-      ─ journal (journal, database, tables) ─ walstore   persisted before it is delivered
-      ─ streams/stream ─ streams/fanout ─ the sockets of all watchers
+    upstream ─► reflector/source ─► reflector/reflector ─► reflector/stream_steps
+                  │ link_probe, core/link: the link answered   │
+                  ▼                                            ├─► journal: persisted first
+                (verdict)                                      ├─► core/stream/reflection: cursor
+                                                               ▼
+                            sockets ◄── streams/fanout ◄── streams/stream
 
 `reads/watch_session` opens and ends a client's watch; between, events do not pass through it.
+
+A write: api ─► upstream/proxy ─► upstream ─► reads/writes (read your writes: freshness,
+streams/seen_objects) ─► journal ─► client.
 """

@@ -5,7 +5,7 @@ sent once or refused, never faked; one whose outcome is unknown is answered as s
 again. Whatever goes wrong is a Status object.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
 from time import monotonic
 from typing import Final
@@ -27,19 +27,18 @@ from edge_sidecars.apimachinery.status import (
 from edge_sidecars.kubeapi import NotSent, Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER, Access
+from relay_sidecar.core.caching import NEVER_KEPT as NEVER_KEPT
+from relay_sidecar.core.caching import may_be_kept
 from relay_sidecar.core.link import SERVER
 from relay_sidecar.core.min_resource_version import FIRST_OF_VIEW
-from relay_sidecar.core.never_kept import NEVER_KEPT as NEVER_KEPT
-from relay_sidecar.core.never_kept import may_be_kept
 from relay_sidecar.core.upgrade_request import asks_for_upgrade
 from relay_sidecar.upstream.documents.documents import DocumentCache
-from relay_sidecar.upstream.messages import ClientRequest
+from relay_sidecar.upstream.messages import ClientRequest, Upstream
 from relay_sidecar.upstream.proxy import IS_PASSED_ON, READS
 from relay_sidecar.web.discovery import Discovery
 from relay_sidecar.web.reads.reads import Reads
 from relay_sidecar.web.reads.selection import ClientRead
-from relay_sidecar.web.refusals import Refusals
-from relay_sidecar.web.upstream import Upstream
+from relay_sidecar.web.responses import Refusals
 
 SELECTORS: Final = ("labelSelector", "fieldSelector")
 # Characters; what is made of a megabyte, twenty of them, would stay for as long as a watch is open.
@@ -58,10 +57,6 @@ WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollect
 Answer = Callable[[web.BaseRequest, RequestInfo], Awaitable[web.StreamResponse | None]]
 
 
-async def _no_answer(request: web.BaseRequest, info: RequestInfo) -> None:
-    return None
-
-
 class Api:
     def __init__(
         self,
@@ -74,15 +69,16 @@ class Api:
         link_settled: Callable[[], Awaitable[bool]],
         is_link_open: Callable[[], bool],
         logs_refusals: bool = False,
-        answered_before: Answer = _no_answer,
+        answered_before: Sequence[Answer] = (),
     ) -> None:
         """`link_settled` returns whether upstream can be reached, once an outage is no blip;
-        `answered_before` is asked first about each request for a resource."""
+        `answered_before` are asked first about each request for a resource."""
         self._access = access
         self._link_settled = link_settled
         self._upstream = upstream
         self._reads = reads
         self._discovery = discovery
+        self._is_cluster_scoped = discovery.documents.is_cluster_scoped
         self.link_known = link_known
         self._answered_before = answered_before
         self.refusals = Refusals(
@@ -135,9 +131,10 @@ class Api:
                 await self._access.may(caller, info, label_selector="", field_selector="")
                 return await self._discovery.answer(request, info.path)
             return await self._upstream.forward(request)
-        answer = await self._answered_before(request, info)
-        if answer is not None:
-            return answer
+        for each in self._answered_before:
+            answer = await each(request, info)
+            if answer is not None:
+                return answer
         if info.verb in WRITES and changes_object(info):
             return await self._write(request, info)
         if not is_kept(info, request.headers):
@@ -166,11 +163,7 @@ class Api:
         """The path of a namespace, for a resource that is in none: no stream answers it, though one
         of all objects would have none of that namespace."""
         is_namespace = info.resource.plural == "namespaces" and not info.resource.group
-        return (
-            bool(info.namespace)
-            and not is_namespace
-            and self._discovery.is_cluster_scoped(info.resource)
-        )
+        return bool(info.namespace) and not is_namespace and self._is_cluster_scoped(info.resource)
 
     async def _forward(self, request: web.BaseRequest, info: RequestInfo) -> web.StreamResponse:
         return await self._upstream.forward(request, shards_of(info))

@@ -6,27 +6,22 @@ from contextlib import suppress
 from aiohttp import hdrs
 
 from edge_sidecars.apimachinery.request.accept import takes_gzip
-from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.status import Refused, unavailable
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
+from relay_sidecar.core.caching import Staleness
 from relay_sidecar.core.link import NOBODY_THERE
-from relay_sidecar.core.staleness import Staleness
 from relay_sidecar.upstream.documents.documents import CachedDocument, DocumentCache
-from relay_sidecar.upstream.messages import BufferedResponse, ClientRequest
-from relay_sidecar.web.upstream import Upstream
+from relay_sidecar.upstream.messages import BufferedResponse, ClientRequest, Upstream
 
 
 class Discovery:
     """`timeout` in seconds; so long upstream may take before the cached answer is given."""
 
     def __init__(self, documents: DocumentCache, upstream: Upstream, *, timeout: float) -> None:
-        self._documents = documents
+        self.documents = documents
         self._upstream = upstream
         self._timeout = timeout
-
-    def is_cluster_scoped(self, resource: ResourceName) -> bool:
-        return self._documents.is_cluster_scoped(resource)
 
     async def answer(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         """Raises `Refused` where the document is not cached."""
@@ -35,9 +30,9 @@ class Discovery:
             with suppress(Unreachable):
                 fetched = await self._upstream.fetch(ClientRequest(request, None, self._timeout))
         if fetched is not None and fetched.status not in NOBODY_THERE:
-            await self._documents.remember(path, fetched.status, fetched.headers, fetched.body)
+            await self.documents.remember(path, fetched.status, fetched.headers, fetched.body)
             return await fetched.send(request)
-        document = self._documents.recall(path, request.headers.get(hdrs.ACCEPT, ""))
+        document = self.documents.recall(path, request.headers.get(hdrs.ACCEPT, ""))
         if document is not None:
             return _kept(request, document)
         if fetched is not None:

@@ -1,23 +1,26 @@
-"""The relay's sockets: how many connections they hold, what Kubernetes' clients expect of one, and
-the certificate that it shows.
+"""The relay's sockets, and the endpoints on its own port: /livez, /readyz, /metrics, /status.
 
-Guarantees: clients can never use up the file descriptors that upstream, the journal and the other
-listener need; a client that watches or waits for its answer keeps its connection; a new connection
-gets the newest certificate and key that could be read and belong together: a pair half replaced
-leaves the last good one in use.
+Guarantees: clients never use up the descriptors that upstream, the journal and the other listener
+need; a client that watches or waits keeps its connection; a new connection gets the newest
+certificate and key that belong together. `/livez`: this process answers; `/readyz`: so does the
+Kubernetes API, offline or not; `?upstream=true`: and the link is up. No endpoint shows an object.
 """
 
 import ssl
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from edge_sidecars.kubeapi.credentials import WatchedFiles, verify_clients
 from edge_sidecars.runtime.cli.values import Address, BadInput, describe_failure
+from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.connections import Handler
+from edge_sidecars.runtime.web.endpoints import is_asked, own_routes, routed, text
 from edge_sidecars.runtime.web.intake import MAX_HEAD
 from edge_sidecars.runtime.web.listener import WRITE_TIMEOUT, Listener, ListenerOptions
+from relay_sidecar.telemetry.metrics import RelayCounters, measure
+from relay_sidecar.telemetry.status import RelayStatus, UpstreamLinkStatus
 
 # Kept for connections to upstream, the journal and the runtime itself.
 RESERVED_DESCRIPTORS = 128
@@ -108,3 +111,41 @@ def _check_authorities(client_ca_file: Path) -> None:
             f"--client-ca-file {client_ca_file}: {describe_failure(error)}; name the PEM file of "
             "kubelet's own kubeconfig"
         ) from error
+
+
+class ReportedRelay(Protocol):
+    @property
+    def counters(self) -> RelayCounters: ...
+
+    @property
+    def lack(self) -> str:
+        """What is missing before requests can be answered, "" when nothing is."""
+        ...
+
+    @property
+    def link(self) -> UpstreamLinkStatus: ...
+
+    def status(self, *, of_restart: bool = False) -> RelayStatus:
+        """As of now; `of_restart`: also what a restart would find."""
+        ...
+
+
+class OwnEndpoints:
+    def __init__(self, relay: ReportedRelay) -> None:
+        self._relay = relay
+        self.routes = own_routes(
+            ready=self._readyz,
+            measure=lambda: measure(relay.status(), relay.counters),
+            status=lambda: relay.status(of_restart=True).json(),
+        )
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        return await routed(request, self.routes)
+
+    async def _readyz(self, request: web.BaseRequest) -> web.StreamResponse:
+        asks_upstream = is_asked(request, "upstream")
+        if self._relay.lack:
+            return text(503, f"not ready: {self._relay.lack}")
+        if asks_upstream and (problem := self._relay.link.problem):
+            return text(503, problem)
+        return text(200, "ok")

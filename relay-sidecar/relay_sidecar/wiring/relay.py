@@ -24,16 +24,19 @@ from relay_sidecar.streams.scope_journal import ScopeJournal, everything, restor
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.streams.sweep import Sweep
 from relay_sidecar.telemetry.metrics import RelayCounters
-from relay_sidecar.upstream import persisted_verdict
 from relay_sidecar.upstream.documents import documents, schemas
-from relay_sidecar.upstream.documents.document_source import DocumentSource
 from relay_sidecar.upstream.documents.documents import DocumentCache
 from relay_sidecar.upstream.documents.schemas import Schemas
+from relay_sidecar.upstream.documents.upkeep import (
+    DOCUMENTS_INTERVAL,
+    DocumentRefresh,
+    DocumentSource,
+    keep_preloaded,
+)
 from relay_sidecar.upstream.heartbeats import Heartbeats
-from relay_sidecar.upstream.link_probe import LinkProbe
-from relay_sidecar.upstream.persisted_verdict import PersistedVerdict
+from relay_sidecar.upstream.link_probe import SPACE as LINK_SPACE
+from relay_sidecar.upstream.link_probe import LinkProbe, PersistedVerdict
 from relay_sidecar.upstream.proxy import Proxy
-from relay_sidecar.upstream.upkeep import DOCUMENTS_INTERVAL, DocumentRefresh, keep_preloaded
 from relay_sidecar.web.api import Api
 from relay_sidecar.web.discovery import Discovery
 from relay_sidecar.web.reads.reads import Reads
@@ -90,7 +93,7 @@ async def open_relay(
     journal, saved, features = opened.journal, opened.saved, Features()
     connect = partial(upstream_transport, config, credentials, stack)
     transport = connect(detour=features.proxy)
-    verdict = PersistedVerdict(journal, saved.kept.get(persisted_verdict.SPACE, {}))
+    verdict = PersistedVerdict(journal, saved.kept.get(LINK_SPACE, {}))
     probe = LinkProbe(transport, upstream_link(config, was_down=verdict.was_down))
     known = DocumentCache(
         journal, saved.kept.get(documents.SPACE, {}), limit=int(budget * SCHEMAS_SHARE)
@@ -171,7 +174,7 @@ async def open_relay(
         link_settled=probe.settled,
         is_link_open=lambda: probe.is_open,
         logs_refusals=config.log_refusals,
-        answered_before=features.answer,
+        answered_before=features.answers,
     )
     parts = Parts(
         config=config,

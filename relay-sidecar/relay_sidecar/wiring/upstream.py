@@ -31,9 +31,8 @@ from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.upstream.link_probe import LinkProbe
 from relay_sidecar.upstream.node_objects import NodeObjects, NodeTokens
 from relay_sidecar.upstream.node_source import NodeSource
-from relay_sidecar.upstream.reflector.feed import CloudFeed, Feed
 from relay_sidecar.upstream.reflector.reflector import ReflectorFactory
-from relay_sidecar.upstream.reflector.source import UpstreamSource
+from relay_sidecar.upstream.reflector.source import CloudFeed, Feed, UpstreamSource
 from relay_sidecar.web.reads.freshness import ReadSettings
 
 # In intervals of the probe, since rare probes are for a link that is to be quiet: how long an idle
@@ -128,7 +127,7 @@ def followed_streams(
         limits_of(config),
         counters,
         journal,
-        is_up=lambda: probe.is_up,
+        link=probe,
         kind_of=kind_of,
         is_shared=features.is_shared,
     )

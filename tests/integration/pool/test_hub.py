@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from relay_sidecar.pool.core.pool_sources import FORMER
+from relay_sidecar.pool.sources import FORMER
 from tests.integration.pool import lying_hub
 from tests.integration.pool.hall import until
 from tests.integration.pool.hub_hall import (

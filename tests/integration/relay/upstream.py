@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import parse_qs, urlsplit
 
-from relay_sidecar.core.stream.confirmation import ALL, FEW
+from relay_sidecar.core.stream.pace import ALL, FEW
 from tests.integration.relay.place import CLOUD
 from tools.harness.controlplane.audit import AuditEvent
 from tools.harness.controlplane.clients.admin import USER_AGENT as ADMIN

@@ -11,8 +11,8 @@ import yaml
 
 from edge_sidecars.runtime.cli.values import Address
 from edge_sidecars.runtime.web.listener_metrics import FIGURES
+from relay_sidecar.access.admission import OwnAccess
 from relay_sidecar.access.opened import OpenedAccess
-from relay_sidecar.access.own import OwnAccess
 from relay_sidecar.commands.kubeconfig import main as print_kubeconfig
 from relay_sidecar.config.config import load
 from relay_sidecar.config.preload import Preload
@@ -31,7 +31,7 @@ from relay_sidecar.telemetry.status import (
     UpstreamLinkStatus,
 )
 from relay_sidecar.web.api import NEVER_KEPT
-from relay_sidecar.web.own_endpoints import OwnEndpoints
+from relay_sidecar.web.listener import OwnEndpoints
 from tests.unit.relay.test_metrics import unread_streams
 from tests.unit.repository.checkout import MANIFESTS, ROOT, block, section
 

@@ -66,7 +66,7 @@ ROOTS = {
 }
 # Which decide who comes in by a token.
 DOORS = (
-    "relay-sidecar/relay_sidecar/access/own.py",
+    "relay-sidecar/relay_sidecar/access/admission.py",
     "relay-sidecar/relay_sidecar/pool/pool_reads.py",
     "pool-sidecar/pool_sidecar/web/member_endpoints.py",
     "pool-sidecar/pool_sidecar/lan/local_proxy.py",

@@ -46,8 +46,7 @@ from relay_sidecar.core.access.authorizer import (
     Undecided,
     UserInfo,
 )
-from relay_sidecar.core.access.expiring_map import ExpiringEntry, ExpiringMap
-from relay_sidecar.core.access.offline_clock import OfflineClock
+from relay_sidecar.core.access.expiry import ExpiringEntry, ExpiringMap, OfflineClock
 
 # Seconds for which a refused token is not asked about again: a caller that knows no better comes
 # back faster than that, and what mends a token takes longer.

@@ -25,7 +25,6 @@ from enum import Enum, auto
 from typing import Final, Protocol
 
 from edge_sidecars.apimachinery.objects import Page
-from relay_sidecar.core.stream.backoff import StreamBackoff
 from relay_sidecar.core.stream.commands import (
     CloseRequest,
     Command,
@@ -33,7 +32,8 @@ from relay_sidecar.core.stream.commands import (
     Wait,
     WatchRequest,
 )
-from relay_sidecar.core.stream.paged_list import PagedList
+from relay_sidecar.core.stream.lists import PagedList
+from relay_sidecar.core.stream.pace import StreamBackoff
 
 # Seconds; client-go watches for five to ten minutes; the upper end costs the link less.
 WATCH_TIMEOUT: Final = 600

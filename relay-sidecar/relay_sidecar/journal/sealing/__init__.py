@@ -2,8 +2,7 @@
 
 sealer    the data key of one journal: seals and unseals its rows
 authentic_rows  rows about rights, which are not sealed: only this relay can have written them
-key_file  the key of `--keep-secrets`, which wraps the data key: where it may lie, who may read it
+key_file  the key of `--keep-secrets`, which wraps the data key: which bytes are one, where it may
+          lie, who may read it, and what a sealed row is bound to
 xaes_gcm  the cipher, the only module that imports pycryptodome
-
-What is pure (which bytes are a key, what a row is bound to) is in `core/sealed_form.py`.
 """

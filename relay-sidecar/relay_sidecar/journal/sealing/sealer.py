@@ -32,8 +32,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from edge_sidecars.runtime.cli.values import BadInput
-from relay_sidecar.core.sealed_form import KEY_SIZE, associated_data
-from relay_sidecar.journal.sealing.key_file import NoKey, read_key_file
+from relay_sidecar.journal.sealing.key_file import KEY_SIZE, NoKey, associated_data, read_key_file
 
 if TYPE_CHECKING:
     from relay_sidecar.journal.sealing.xaes_gcm import XaesGcm

@@ -20,12 +20,12 @@ from edge_sidecars.apimachinery.objects import compact, has_breaks
 from edge_sidecars.apimachinery.request.accept import Clause, clauses
 from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.runtime.log import fields, logger, sparing
-from relay_sidecar.core.staleness import Staleness
+from relay_sidecar.core.caching import Staleness
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Blob
 from relay_sidecar.upstream.documents import forms
-from relay_sidecar.upstream.documents.cached_document import JSON as JSON
-from relay_sidecar.upstream.documents.cached_document import (
+from relay_sidecar.upstream.documents.forms import JSON as JSON
+from relay_sidecar.upstream.documents.forms import (
     OVERHEAD,
     PARAMETERS,
     gzipped_of,
@@ -33,7 +33,7 @@ from relay_sidecar.upstream.documents.cached_document import (
     parameters_of,
     variant_of,
 )
-from relay_sidecar.upstream.documents.cached_document import CachedDocument as CachedDocument
+from relay_sidecar.upstream.documents.forms import CachedDocument as CachedDocument
 
 # Of the journal's `Blob`.
 SPACE = "documents"

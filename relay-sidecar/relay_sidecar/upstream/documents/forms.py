@@ -1,11 +1,12 @@
-"""The two forms of discovery, plain lists and aggregated, learned from each other.
+"""One document of upstream in its forms; of discovery, plain lists and aggregated, learned from
+each other.
 
-Clients ask for either: kubectl for the aggregated document, others for the list of one group
-version. Guarantees: of two answers of upstream about a group version the later one counts, in
-whichever form it came, and both forms say it; where nothing newer is known, a form is what upstream
-sent. Pure.
+Clients ask for either. Guarantees: of two answers about a group version the later one counts, in
+whichever form it came, and both forms say it; otherwise a form is what upstream sent. Pure.
 """
 
+import gzip
+import zlib
 from collections.abc import Mapping
 from typing import Final
 
@@ -23,13 +24,53 @@ from edge_sidecars.apimachinery.discovery import (
 )
 from edge_sidecars.apimachinery.objects import Malformed
 from edge_sidecars.runtime.log import fields, logger, sparing
-from relay_sidecar.upstream.documents.cached_document import (
-    JSON,
-    OVERHEAD,
-    CachedDocument,
-    gzipped_of,
-    variant_of,
-)
+
+JSON: Final = "application/json"
+# What distinguishes variants of one media type (k8s.io/apiserver, endpoints/handlers/negotiation).
+PARAMETERS: Final = ("g", "v", "as")
+
+# Bytes of a document besides its own: its names and times (sys.getsizeof, rounded).
+OVERHEAD: Final = 600
+
+
+class CachedDocument(Struct, frozen=True):
+    """`etag` as upstream quotes it, "" without; unix seconds: `since` then upstream has sent these
+    bytes, `confirmed_at` for the last time."""
+
+    content_type: str
+    etag: str
+    gzipped: bytes
+    since: float
+    confirmed_at: float
+
+    @property
+    def variant(self) -> str:
+        return variant_of(self.content_type)
+
+    def body(self) -> bytes:
+        return zlib.decompress(self.gzipped, 16 + zlib.MAX_WBITS)
+
+
+def gzipped_of(body: bytes) -> bytes:
+    return gzip.compress(body, mtime=0)
+
+
+def media_of(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
+
+
+def variant_of(content_type: str) -> str:
+    """A content type without what does not tell variants apart."""
+    parameters = parameters_of(content_type)
+    return ";".join(
+        (media_of(content_type), *(f"{name}={parameters[name]}" for name in parameters))
+    )
+
+
+def parameters_of(content_type: str) -> dict[str, str]:
+    given = dict(part.strip().partition("=")[::2] for part in content_type.split(";")[1:])
+    return {name: given[name] for name in PARAMETERS if name in given}
+
 
 _OPENAPI: Final = "/openapi/v3"
 

@@ -23,8 +23,8 @@ from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.log import fields, logger
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Blob
-from relay_sidecar.upstream.documents.document_source import DocumentSource, openapi_path, refresh
 from relay_sidecar.upstream.documents.documents import JSON, CachedDocument, DocumentCache
+from relay_sidecar.upstream.documents.upkeep import DocumentSource, openapi_path, refresh
 
 # Of the journal's `Blob`.
 SPACE = "schemas"

@@ -16,9 +16,9 @@ from edge_sidecars.kubeapi import ApiError, Unreachable
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from relay_sidecar.core.stream.commands import ListEvidence
-from relay_sidecar.core.stream.confirmation import Confirming
-from relay_sidecar.core.stream.metadata_list import NOT_IN_THIS_FORM
-from relay_sidecar.upstream.reflector.feed import Feed
+from relay_sidecar.core.stream.lists import NOT_IN_THIS_FORM
+from relay_sidecar.core.stream.pace import Confirming
+from relay_sidecar.upstream.reflector.source import Feed
 from relay_sidecar.upstream.reflector.stream_steps import StreamSteps
 from relay_sidecar.upstream.reflector.turns import Turns
 

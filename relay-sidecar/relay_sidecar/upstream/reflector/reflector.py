@@ -32,10 +32,8 @@ from relay_sidecar.core.stream.reflection import WATCH_TIMEOUT, Reflection
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.upstream.reflector.confirmer import Confirmer
-from relay_sidecar.upstream.reflector.feed import Feed
-from relay_sidecar.upstream.reflector.list_phase import ListPhase
-from relay_sidecar.upstream.reflector.readyz import LONGEST_START, SETTLED, is_ready
-from relay_sidecar.upstream.reflector.stream_steps import FULL, Owner, StreamSteps
+from relay_sidecar.upstream.reflector.source import LONGEST_START, SETTLED, Feed, is_ready
+from relay_sidecar.upstream.reflector.stream_steps import FULL, ListPhase, Owner, StreamSteps
 from relay_sidecar.upstream.reflector.turns import Turn, Turns
 
 # What a list is refused with that upstream will not serve at a second attempt either.
@@ -125,6 +123,8 @@ class Reflector:
         self._steps = StreamSteps(
             stream, self.reflection, journal, owner, feed=feed, wake=self._kick.set
         )
+        # And nothing from before is missing.
+        self.is_live = self._steps.is_live
         self._confirmer = Confirmer(self._steps, feed, turns.questions)
         self._list = ListPhase(self._steps, feed)
         self._turns = turns.beginnings
@@ -139,10 +139,6 @@ class Reflector:
     def is_open(self) -> bool:
         """Upstream's watch brings what happens."""
         return self.reflection.is_open(boottime())
-
-    def is_live(self) -> bool:
-        """And nothing from before is missing."""
-        return self._steps.is_live()
 
     def confirmed_at(self) -> float:
         return self.feed.answered_at if self._steps.was_live() else 0.0

@@ -1,19 +1,25 @@
-"""Lists and watches of upstream, as the reflectors ask for them.
+"""Lists and watches of upstream, as a reflector asks for them, and the feed of one stream.
 
-Lists come compressed, watches in whole lines, as many at a time as have arrived. Each answer of
-an API server is evidence that the link is there, each failure that it may not be.
+Lists come compressed, watches in whole lines. Each answer of an API server is evidence that the
+link is there. A feed is the API server or a hub of the pool. An API server that was just started
+answers 403 to what is allowed, until it has read its roles, and says so in /readyz: a refusal
+counts when it comes again a second after upstream said that it is ready, or after a minute.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Final, Protocol
 from urllib.parse import urlencode
 
 from edge_sidecars.apimachinery.scope import ListScope
-from edge_sidecars.kubeapi import ApiTransport, Request, Response, Unreachable
+from edge_sidecars.kubeapi import ApiError, ApiTransport, Request, Response, Unreachable
+from relay_sidecar.core.caching import AGE, Staleness
 from relay_sidecar.core.link import LinkEvidence, is_of_api_server
-from relay_sidecar.core.staleness import AGE, Staleness
-from relay_sidecar.core.stream import metadata_list
+from relay_sidecar.core.stream.lists import ACCEPT
+from relay_sidecar.core.stream.reflection import LinkVerdict
 from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.upstream.failures import evidence_of
+from relay_sidecar.upstream.link_probe import LinkProbe
 
 # Bytes; a chained relay answers a list whole, whatever the limit. 100,000 objects of 3 KB.
 MAX_PAGE = 512 * 1024 * 1024
@@ -64,14 +70,14 @@ class UpstreamSource:
         return await self._whole(request, arrived=arrived, aged=aged)
 
     async def metadata(self, scope: ListScope, *, header_timeout: float) -> bytearray | None:
-        """The whole list as metadata, as `metadata_list` reads it; None where upstream itself is
+        """The whole list as metadata, as `read_metadata` reads it; None where upstream itself is
         cut off. Raises as `page`."""
         encoding = "gzip" if self._is_thin() else "identity"
         request = Request(
             "GET",
             _target(scope.path, scope.params),
             header_timeout=header_timeout,
-            headers=(("Accept", metadata_list.ACCEPT), ("Accept-Encoding", encoding)),
+            headers=(("Accept", ACCEPT), ("Accept-Encoding", encoding)),
             is_decoded=True,
         )
         ages = list[float]()
@@ -141,3 +147,111 @@ def _target(path: str, params: Mapping[str, str]) -> str:
 def _check(answer: Response, body: bytes | bytearray) -> None:
     if answer.status >= 300:
         raise answer.error(bytes(body))
+
+
+# As /status calls the API server.
+CLOUD: Final = "cloud"
+
+
+class Feed(Protocol):
+    """Of one stream. `page` and `batches` are those of `UpstreamSource`, of what was chosen last.
+
+    A hub's answer is one of the API server only as long as it is a good one: what else it says ends
+    no stream, and is said to `disappointed`.
+    """
+
+    @property
+    def link(self) -> LinkVerdict:
+        """To what was chosen."""
+        ...
+
+    @property
+    def answered_at(self) -> float:
+        """Wall time of the latest sign of what was chosen."""
+        ...
+
+    @property
+    def source(self) -> str:
+        """`CLOUD`, or the hub's name."""
+        ...
+
+    @property
+    def is_cloud(self) -> bool: ...
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether another source would be chosen now."""
+        ...
+
+    def may_ask(self, *, is_up: bool) -> bool:
+        """Whether there is anything to ask; `is_up`: the link to upstream, as reported last."""
+        ...
+
+    async def choose(self) -> None:
+        """Before a list or a watch: from where it comes."""
+        ...
+
+    def disappointed(self, *, is_expired: bool = False) -> bool:
+        """What was chosen failed, or cannot be believed; `is_expired`: it knows the version no
+        more. Whether it was a hub: then the next source is asked at the same version."""
+        ...
+
+    async def page(
+        self,
+        path: str,
+        params: Mapping[str, str],
+        *,
+        accept: str = "application/json",
+        arrived: Callable[[bytearray], None] | None = None,
+        aged: Callable[[float], None] | None = None,
+    ) -> bytearray: ...
+
+    def batches(
+        self, path: str, params: Mapping[str, str]
+    ) -> AsyncGenerator[Sequence[bytes], None]: ...
+
+
+class CloudFeed:
+    """Of what no pool shares."""
+
+    is_cloud = True
+    is_wrong = False
+    source = CLOUD
+
+    def __init__(self, source: UpstreamSource, probe: LinkProbe) -> None:
+        self._probe = probe
+        self.link: LinkVerdict = probe.link
+        self.page = source.page
+        self.batches = source.batches
+
+    @property
+    def answered_at(self) -> float:
+        return self._probe.answered_at
+
+    def may_ask(self, *, is_up: bool) -> bool:
+        return is_up
+
+    async def choose(self) -> None:
+        """There is one."""
+
+    def disappointed(self, *, is_expired: bool = False) -> bool:
+        return False
+
+
+READYZ: Final = "/readyz"
+# Seconds from when upstream is ready until what it refuses counts.
+SETTLED: Final = 1.0
+# Seconds after which it counts though upstream does not call itself ready: it may never do.
+LONGEST_START: Final = 60.0
+
+
+async def is_ready(feed: Feed) -> bool:
+    """False also where nobody answers."""
+    try:
+        await feed.page(READYZ, {})
+    except ApiError as error:
+        # What else it is answered with is not about being ready.
+        return error.status < HTTPStatus.INTERNAL_SERVER_ERROR
+    except Unreachable:
+        return False
+    return True

@@ -17,8 +17,8 @@ from edge_sidecars.apimachinery.resource_version import metadata_only, response_
 from edge_sidecars.apimachinery.status import Refused, not_found, too_large_version
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
+from relay_sidecar.core.caching import AGE, FRESH, Staleness
 from relay_sidecar.core.link import FAILING
-from relay_sidecar.core.staleness import AGE, FRESH, Staleness
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.upstream.messages import BufferedResponse, ClientRequest
 from relay_sidecar.web.reads.freshness import Freshness

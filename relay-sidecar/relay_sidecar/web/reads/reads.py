@@ -8,14 +8,13 @@ from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER, Access
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.streams.streams import Streams
+from relay_sidecar.upstream.messages import Upstream
 from relay_sidecar.web.reads.freshness import Freshness, ReadSettings
 from relay_sidecar.web.reads.gets import Gets
-from relay_sidecar.web.reads.list_proofs import MetadataSource
-from relay_sidecar.web.reads.lists import Lists
+from relay_sidecar.web.reads.lists import Lists, MetadataSource
 from relay_sidecar.web.reads.selection import ClientRead, SelectableFields, Selection
 from relay_sidecar.web.reads.watches import LearnKind, Watches, learn_nothing
 from relay_sidecar.web.reads.writes import Writes
-from relay_sidecar.web.upstream import Upstream
 
 
 class Reads:

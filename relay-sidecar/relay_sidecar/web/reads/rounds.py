@@ -1,13 +1,23 @@
-"""Equal questions to upstream that are answered together.
+"""Questions to upstream that are shared or that no client waits for.
 
-Guarantees: an answer is to a question that was asked after the caller came, never to the one that
-was under way then; one question at a time; a caller that leaves takes no answer of the others
-along: one of them asks in its place.
+`Rounds`: an answer is to a question that was asked after the caller came; one at a time; a caller
+that leaves takes no answer of the others along. `Turns`: never more than `at_once` under way; one
+that hangs delays the next for `patience` seconds. `WholeAnswers`: what a client read as a Table or
+metadata is requested once more in JSON, with its own credentials, so that `kubectl get` works
+offline: never Secrets, one request at a time, PACE apart.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from contextlib import asynccontextmanager
 from typing import Final, Generic, TypeVar
+
+from edge_sidecars.apimachinery.resources import ResourceName
+from edge_sidecars.apimachinery.status import Refused
+from edge_sidecars.kubeapi import Unreachable
+from edge_sidecars.runtime.web import aiohttp_web as web
+from relay_sidecar.upstream.messages import BufferedResponse, ClientRequest, Upstream
 
 T = TypeVar("T")
 
@@ -87,3 +97,83 @@ class Rounds(Generic[T]):
             self._begin_next()
         else:
             self._is_asking = False
+
+
+class Turns:
+    def __init__(self, *, at_once: int, patience: float) -> None:
+        self._places = asyncio.Semaphore(at_once)
+        self._turn = asyncio.Lock()
+        self._patience = patience
+
+    @asynccontextmanager
+    async def next(self) -> AsyncIterator[None]:
+        """For one question."""
+        async with self._places:
+            has_turn = await self._waited()
+            try:
+                yield
+            finally:
+                if has_turn:
+                    self._turn.release()
+
+    async def _waited(self) -> bool:
+        """Whether it is this one's turn; else it goes on without."""
+        try:
+            async with asyncio.timeout(self._patience):
+                return await self._turn.acquire()
+        except TimeoutError:
+            return False
+
+
+# Seconds between two requests: a script that reads a thousand objects costs ten a second.
+PACE: Final = 0.1
+# Reads that wait; a client's request is kept with each of them.
+MAX_WAITING: Final = 64
+_SECRETS: Final = ("", "secrets")
+
+# Takes in an answer that was asked for at a wall time.
+Learn = Callable[[BufferedResponse, float], Awaitable[object]]
+
+
+class WholeAnswers:
+    """`timeout` in seconds."""
+
+    def __init__(self, upstream: Upstream, *, timeout: float, wall: Callable[[], float]) -> None:
+        self._upstream = upstream
+        self._timeout = timeout
+        self._wall = wall
+        self._waiting: OrderedDict[Hashable, tuple[web.BaseRequest, str, Learn]] = OrderedDict()
+        self._task: asyncio.Task[None] | None = None
+
+    def want(
+        self,
+        resource: ResourceName,
+        place: Hashable,
+        request: web.BaseRequest,
+        target: str,
+        learn: Learn,
+    ) -> None:
+        """What is at `target`, and was shown to `request`; `place` tells one from another."""
+        is_secret = (resource.group, resource.plural) == _SECRETS
+        if is_secret or place in self._waiting or len(self._waiting) >= MAX_WAITING:
+            return
+        self._waiting[place] = (request, target, learn)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        """Until nothing waits, or upstream is out of reach: the next read asks again."""
+        while self._waiting:
+            _, (request, target, learn) = self._waiting.popitem(last=False)
+            asked_at = self._wall()
+            asked = ClientRequest(request, "application/json", self._timeout, target)
+            try:
+                answer = await self._upstream.fetch(asked)
+            except Unreachable:
+                self._waiting.clear()
+                return
+            except Refused:
+                answer = None  # too long
+            if answer is not None:
+                await learn(answer, asked_at)
+            await asyncio.sleep(PACE)

@@ -26,7 +26,7 @@ from edge_sidecars.apimachinery.status import Refused
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.streams.fanout import StreamView
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.web.upstream import Upstream
+from relay_sidecar.upstream.messages import Upstream
 
 
 @dataclass(frozen=True, slots=True)

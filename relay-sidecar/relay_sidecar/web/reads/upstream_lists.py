@@ -31,9 +31,9 @@ from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.store import fingerprint_of
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
+from relay_sidecar.core.caching import AGE, Staleness
 from relay_sidecar.core.link import FAILING
-from relay_sidecar.core.sharding.target import upstream_target
-from relay_sidecar.core.staleness import AGE, Staleness
+from relay_sidecar.core.sharding import upstream_target
 from relay_sidecar.core.stream.commands import ListEvidence
 from relay_sidecar.streams.fanout import StreamView
 from relay_sidecar.streams.list_encoder import Comparison

@@ -17,10 +17,17 @@ from edge_sidecars.apimachinery.selection.shards import ShardSelector
 from edge_sidecars.apimachinery.status import Refused, expired, too_large_version, too_many
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
-from relay_sidecar.streams.readiness import NotCached, StreamDenied, UpstreamFailing, opened, ready
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.web.reads.event_writer import is_over_websocket, told
-from relay_sidecar.web.reads.freshness import VERSION_WAIT, Freshness
+from relay_sidecar.web.reads.freshness import (
+    VERSION_WAIT,
+    Freshness,
+    NotCached,
+    StreamDenied,
+    UpstreamFailing,
+    opened,
+    ready,
+)
+from relay_sidecar.web.reads.rounds import Turns
 from relay_sidecar.web.reads.selection import (
     ClientRead,
     Selection,
@@ -28,8 +35,7 @@ from relay_sidecar.web.reads.selection import (
     takes_whole,
     view_of,
 )
-from relay_sidecar.web.reads.turns import Turns
-from relay_sidecar.web.reads.watch_session import WatchSession
+from relay_sidecar.web.reads.watch_session import WatchSession, is_over_websocket, told
 
 # Seconds; kube-apiserver's default of --min-request-timeout.
 MIN_REQUEST_TIMEOUT = 1800.0

@@ -17,10 +17,10 @@ from edge_sidecars.apimachinery.status import Refused
 from edge_sidecars.kubeapi import ApiTransport, Credentials
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.web.connections import Handler
-from relay_sidecar.access.access_reviews import Reviews
 from relay_sidecar.access.admission import Access
 from relay_sidecar.access.authorization_store import SPACE, AuthorizationStore
 from relay_sidecar.access.caller import CallerAccess
+from relay_sidecar.access.reviews import Reviews
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.web.responses import status_answer
 from tests.integration.relay.hosted import Hosted

@@ -16,7 +16,7 @@ import pytest
 from edge_sidecars.kubeapi import InCluster
 from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
 from edge_sidecars.runtime.cli.values import Address
-from relay_sidecar.access.own import OwnAccess
+from relay_sidecar.access.admission import OwnAccess
 from tests.integration.relay.access.door import Callers, door
 from tests.integration.relay.hosted import Hosted
 from tools.harness.controlplane.access.service_account import EXPIRY_LEEWAY, ServiceAccountDirectory

@@ -11,14 +11,14 @@ from relay_sidecar.core.token_request import (
     issued_token,
     token_request_key,
 )
-from relay_sidecar.kept_tokens.core.kept_answers import (
+from relay_sidecar.kept_tokens.kept_answers import (
     DeleteAnswers,
     KeepAnswer,
     KeptAnswers,
     Replay,
     TokenAnswer,
 )
-from relay_sidecar.kept_tokens.core.persisted_answer import decode, encode, record_name
+from relay_sidecar.kept_tokens.kept_tokens import decode, encode, record_name
 from tests.unit.relay.kept_tokens.token_bodies import (
     JSON,
     PROTOBUF,

@@ -10,7 +10,7 @@ from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
 from relay_sidecar.core.link import LinkEvidence
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Saved
-from relay_sidecar.upstream.documents.document_source import DocumentSource, FetchedDocument
+from relay_sidecar.upstream.documents.upkeep import DocumentSource, FetchedDocument
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.settling import connections_closed
 

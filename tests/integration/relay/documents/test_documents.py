@@ -9,8 +9,8 @@ from typing import Any
 from edge_sidecars.apimachinery.discovery import AGGREGATED
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Saved
-from relay_sidecar.upstream.documents.document_source import ACCEPT, FetchedDocument, prefetch
 from relay_sidecar.upstream.documents.documents import JSON, SPACE, CachedDocument, DocumentCache
+from relay_sidecar.upstream.documents.upkeep import ACCEPT, FetchedDocument, prefetch
 from tests.integration.relay.documents.asked import Asked, with_upstream
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.schemas.sedna_kinds import install

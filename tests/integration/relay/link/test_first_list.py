@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from edge_sidecars.runtime.web.connections import Handler
-from relay_sidecar.upstream.reflector.list_phase import KEPT_TOGETHER
+from relay_sidecar.upstream.reflector.stream_steps import KEPT_TOGETHER
 from tests.integration.relay.hosted import Hosted
 from tools.harness.controlplane.reservation import LOOPBACK
 from tools.harness.pods.observers.observer import wait_for

@@ -12,7 +12,7 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from relay_sidecar.core.stream.confirmation import ALL, FEW
+from relay_sidecar.core.stream.pace import ALL, FEW
 from tools.harness.pods.relay import RelayProcess
 from tools.harness.pods.wire.raw_server import Connection, RawServer
 

@@ -8,7 +8,7 @@ import pytest
 from edge_sidecars.kubeapi import ApiError, ApiTransport, Plain
 from relay_sidecar.core.link import LinkEvidence
 from relay_sidecar.telemetry.metrics import RelayCounters
-from relay_sidecar.upstream.documents.document_source import DocumentSource
+from relay_sidecar.upstream.documents.upkeep import DocumentSource
 from relay_sidecar.upstream.reflector.source import UpstreamSource
 from tools.harness.pods.wire.raw_server import Connection, RawServer
 

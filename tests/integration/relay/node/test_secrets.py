@@ -12,7 +12,7 @@ import pytest
 from edge_sidecars.apimachinery.objects import Item
 from relay_sidecar.core.access.authorization import AuthorizationCache
 from relay_sidecar.core.access.authorizer import Attributes, UserInfo
-from relay_sidecar.core.access.offline_clock import OfflineClock
+from relay_sidecar.core.access.expiry import OfflineClock
 from relay_sidecar.journal.tables import item_digest, kept_digest
 from tests.integration.relay.node.node_place import NodePlace, allow_nodes, write_key
 from tools.harness.controlplane.access.accounts import expect

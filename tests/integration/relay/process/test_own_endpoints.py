@@ -10,7 +10,7 @@ import pytest
 from edge_sidecars.runtime.web.connections import Handler
 from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.telemetry.status import JournalStatus, RelayStatus, UpstreamLinkStatus
-from relay_sidecar.web.own_endpoints import OwnEndpoints
+from relay_sidecar.web.listener import OwnEndpoints
 from tests.integration.relay.hosted import Hosted
 from tools.harness.pods.wire.caller import Caller
 

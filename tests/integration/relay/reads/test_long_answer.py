@@ -16,7 +16,7 @@ import uvloop
 from aiohttp import web
 
 from edge_sidecars.runtime.web.connections import Handler
-from relay_sidecar.core.pieces import Pieces
+from relay_sidecar.streams.list_encoder import Pieces
 from relay_sidecar.upstream.streaming import PIECE, send_long
 from relay_sidecar.web.listener import ServingCertificate
 from tests.integration.relay.hosted import Hosted, NewEventLoop

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from edge_sidecars.kubeapi import ApiClient, Plain
 from edge_sidecars.kubeapi.credentials import watched_token
-from relay_sidecar.pool.core.pool_sources import MAX_VALID, SourcesLine
-from relay_sidecar.pool.follower import follow
+from relay_sidecar.pool.detour import follow
+from relay_sidecar.pool.sources import MAX_VALID, SourcesLine
 from tools.harness.pods.wire.raw_server import Connection, RawServer
 
 # Seconds.

@@ -27,7 +27,7 @@ from relay_sidecar.core.access.authorization import (
     saved_clock,
 )
 from relay_sidecar.core.access.authorizer import Attributes, Decision
-from relay_sidecar.core.access.offline_clock import OfflineClock
+from relay_sidecar.core.access.expiry import OfflineClock
 from relay_sidecar.journal.records import Saved
 from relay_sidecar.streams import stream_journal
 from tests.unit.relay.journal.journal_history import load, objects

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 
 from edge_sidecars.apimachinery.resources import ResourceName
-from relay_sidecar.core.access.access_rules import MAX_QUESTIONS, questions, rules_of
-from relay_sidecar.core.access.authorizer import Attributes
+from relay_sidecar.core.access.authorizer import MAX_QUESTIONS, Attributes, questions, rules_of
 
 WIDGETS = ResourceName("example.com", "v1", "widgets")
 

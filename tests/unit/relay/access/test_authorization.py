@@ -23,8 +23,7 @@ from relay_sidecar.core.access.authorizer import (
     Undecided,
     UserInfo,
 )
-from relay_sidecar.core.access.expiring_map import KEEPS_PER_LIFE, ExpiringMap
-from relay_sidecar.core.access.offline_clock import OfflineClock
+from relay_sidecar.core.access.expiry import KEEPS_PER_LIFE, ExpiringMap, OfflineClock
 
 TTL, OFFLINE_TTL = 60.0, 86400.0
 SALT = b"salt"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from relay_sidecar.core.access.node_certificates import CallerCertificate, NodeCertificates
+from relay_sidecar.core.access.node_identity import CallerCertificate, NodeCertificates
 
 OWN, OTHER = "system:node:e1", "system:node:e2"
 

@@ -3,13 +3,13 @@
 import pytest
 
 from edge_sidecars.runtime.cli.values import BadInput
-from relay_sidecar.config.pool_resources import (
+from relay_sidecar.config.preload import (
     DEFAULT,
     MAX_RESOURCES,
     chosen,
     parse_pool_resource,
+    parse_preload,
 )
-from relay_sidecar.config.preload import parse_preload
 
 
 def parsed(*texts: str) -> tuple[str, ...]:

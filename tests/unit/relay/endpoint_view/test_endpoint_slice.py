@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from relay_sidecar.endpoint_view.core.endpoint_slice import Overlay, read_endpoints, rendered
+from relay_sidecar.endpoint_view.endpoint_slice import Overlay, read_endpoints, rendered
 from tests.unit.relay.endpoint_view.slices import conditions, endpoint, endpoint_slice
 
 

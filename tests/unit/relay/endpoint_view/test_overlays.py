@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay_sidecar.core.verdicts import Verdicts
-from relay_sidecar.endpoint_view.core.endpoint_slice import (
+from relay_sidecar.endpoint_view.endpoint_slice import (
     Endpoint,
     EndpointId,
     Overlay,
     read_endpoints,
 )
-from relay_sidecar.endpoint_view.core.overlays import EndpointOverlays
-from relay_sidecar.endpoint_view.core.view_version import LAST
+from relay_sidecar.endpoint_view.overlays import EndpointOverlays
+from relay_sidecar.endpoint_view.view_version import LAST
 from tests.examples import play
 from tests.unit.relay.endpoint_view.slices import Json, conditions, endpoint, endpoint_slice
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from relay_sidecar.core.verdicts import Verdicts
-from relay_sidecar.pool.core.pool_sources import PoolSources, SourcesLine
+from relay_sidecar.pool.sources import PoolSources, SourcesLine
 
 NOW = 100.0
 JUDGED: dict[str, Any] = {

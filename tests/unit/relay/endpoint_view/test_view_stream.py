@@ -11,10 +11,10 @@ from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.apimachinery.watch_events import EventType, Failure
 from edge_sidecars.runtime.clock import boottime
 from relay_sidecar.core.verdicts import Verdicts
-from relay_sidecar.endpoint_view.core.view_version import LAST, PersistedVersion, view_version
 from relay_sidecar.endpoint_view.view_stream import SLICES, EndpointView
+from relay_sidecar.endpoint_view.view_version import LAST, PersistedVersion, view_version
 from relay_sidecar.journal.journal import Journal
-from relay_sidecar.pool.core.pool_sources import PoolSources, SourcesLine
+from relay_sidecar.pool.sources import PoolSources, SourcesLine
 from relay_sidecar.streams.stream import Stream
 from tests.unit.relay.endpoint_view.slices import conditions, endpoint, endpoint_slice
 from tests.unit.relay.streams.movers import still_streams

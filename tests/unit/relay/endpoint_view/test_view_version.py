@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay_sidecar.endpoint_view.core.view_version import (
+from relay_sidecar.endpoint_view.view_version import (
     LAST,
     PersistedVersion,
     ViewVersion,

@@ -19,7 +19,7 @@ from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from edge_sidecars.walstore.files import DirectoryInUse
-from relay_sidecar.core import node_scopes
+from relay_sidecar.core.node_needs import SPACE as NODE_SCOPES
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import (
     Blob,
@@ -117,8 +117,7 @@ def test_l5_what_the_node_asked_for_is_read_first_though_others_were_read_later(
     sizes = {"node": 10, "wide": 10, "later": 10, "last": 10}
     of_node = (scope("node"), ListScope(PODS.resource, "wide", LabelSelector.parse("x=1")))
     marks = [
-        Blob(node_scopes.SPACE, scope_text(it).encode(), b"", resource=it.resource)
-        for it in of_node
+        Blob(NODE_SCOPES, scope_text(it).encode(), b"", resource=it.resource) for it in of_node
     ]
     streams = (big(name, used_at=at, count=n) for at, (name, n) in enumerate(sizes.items()))
     committed(tmp_path, *marks, *streams)

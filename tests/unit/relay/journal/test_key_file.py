@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edge_sidecars.runtime.cli.values import BadInput
-from relay_sidecar.core.sealed_form import parse_key
-from relay_sidecar.journal.sealing.key_file import FileKey, NoKey, read_key_file
+from relay_sidecar.journal.sealing.key_file import FileKey, NoKey, parse_key, read_key_file
 from tests.examples import examples
 
 # Not text, so that it is a key also raw; with characters that differ in the two base64 alphabets.

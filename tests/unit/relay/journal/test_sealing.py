@@ -18,9 +18,9 @@ from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.runtime.cli.values import BadInput
-from relay_sidecar.core.sealed_form import associated_data
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Blob, EventsApplied, ListReplaced, Saved
+from relay_sidecar.journal.sealing.key_file import associated_data
 from relay_sidecar.journal.sealing.sealed_secrets import SealedSecrets
 from relay_sidecar.journal.sealing.sealer import OVERHEAD, Sealer
 from tests.examples import examples

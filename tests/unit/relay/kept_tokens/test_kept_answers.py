@@ -15,8 +15,8 @@ from hypothesis.stateful import (
 )
 
 from relay_sidecar.core.token_request import BoundObjectReference, TokenRequestKey
-from relay_sidecar.kept_tokens.core import kept_answers
-from relay_sidecar.kept_tokens.core.kept_answers import (
+from relay_sidecar.kept_tokens import kept_answers
+from relay_sidecar.kept_tokens.kept_answers import (
     MAX_ANSWERS,
     AnswerChange,
     DeleteAnswers,

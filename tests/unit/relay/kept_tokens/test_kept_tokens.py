@@ -4,13 +4,13 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from relay_sidecar.core.access.offline_clock import OfflineClock
+from relay_sidecar.core.access.expiry import OfflineClock
 from relay_sidecar.core.token_request import BoundObjectReference, TokenRequestKey
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Blob, Saved
 from relay_sidecar.journal.sealing.sealed_secrets import DATA_KEY, SPACE, TOKENS, SealedSecrets
 from relay_sidecar.journal.sealing.sealer import Sealer
-from relay_sidecar.kept_tokens.core.kept_answers import TokenAnswer
+from relay_sidecar.kept_tokens.kept_answers import TokenAnswer
 from relay_sidecar.kept_tokens.kept_tokens import KeptTokens
 from relay_sidecar.telemetry.metrics import RelayCounters
 from tests.unit.relay.journal.journal_history import load, play, until

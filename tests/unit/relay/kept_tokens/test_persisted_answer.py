@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from relay_sidecar.core.token_request import BoundObjectReference, TokenRequestKey
-from relay_sidecar.kept_tokens.core.kept_answers import KeptAnswer, TokenAnswer
-from relay_sidecar.kept_tokens.core.persisted_answer import decode, encode, record_name
+from relay_sidecar.kept_tokens.kept_answers import KeptAnswer, TokenAnswer
+from relay_sidecar.kept_tokens.kept_tokens import decode, encode, record_name
 from tests.examples import examples
 
 TEXTS = st.text(max_size=8)

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from relay_sidecar.core.token_request import (
     MAX_BODY,
     BoundObjectReference,
+    Message,
+    NotProtobuf,
     TokenRequestKey,
     issued_token,
     token_request_key,
 )
-from relay_sidecar.core.token_request_protobuf import Message, NotProtobuf
 from tests.examples import examples
 from tests.unit.relay.kept_tokens.token_bodies import (
     FROM_GO,

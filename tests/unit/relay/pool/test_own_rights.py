@@ -12,7 +12,7 @@ from relay_sidecar.core.access.authorizer import Attributes
 from relay_sidecar.core.link import UpstreamLink
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Saved
-from relay_sidecar.pool.own_rights import SPACE, OwnRights
+from relay_sidecar.pool.hub_trust import SPACE, OwnRights
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.telemetry.metrics import RelayCounters
 from tests.unit.relay.journal.journal_history import play

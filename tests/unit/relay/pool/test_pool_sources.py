@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay_sidecar.pool.core.pool_sources import (
+from relay_sidecar.pool.sources import (
     FORMER,
     LIVE_GRACE,
     MAX_VALID,

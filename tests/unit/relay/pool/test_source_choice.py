@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relay_sidecar.pool.core.source_choice import (
+from relay_sidecar.pool.sources import (
     API_SERVER,
     EXPIRED_LEFT,
     FIRST_LEFT,

@@ -12,9 +12,9 @@ from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.kubeapi import ApiError, Unreachable
 from edge_sidecars.runtime.clock import boottime
-from relay_sidecar.pool import spot_check
-from relay_sidecar.pool.core.pool_sources import PeerStreams, PoolSources, SourcesLine
-from relay_sidecar.pool.spot_check import SHUNNED_FOR, SpotCheck
+from relay_sidecar.pool import hub_trust
+from relay_sidecar.pool.hub_trust import SHUNNED_FOR, SpotCheck
+from relay_sidecar.pool.sources import PeerStreams, PoolSources, SourcesLine
 from relay_sidecar.streams.streams import Limits
 from relay_sidecar.upstream.reflector.source import UpstreamSource
 from tests.unit.relay.streams.movers import Still, still_streams
@@ -87,7 +87,7 @@ class Scene:
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spot_check, "UNSEEN_FOR", 0.0)
+    monkeypatch.setattr(hub_trust, "UNSEEN_FOR", 0.0)
 
 
 def test_the_object_is_asked_for_by_its_name() -> None:

@@ -1,6 +1,7 @@
 """Streams that nothing moves but the test, and that are live once they have begun."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.journal.journal import Journal
@@ -22,6 +23,11 @@ class Still(Mover):
         return 0.0
 
 
+@dataclass(frozen=True)
+class FixedLink:
+    is_up: bool
+
+
 def still_streams(
     limits: Limits,
     *,
@@ -35,5 +41,5 @@ def still_streams(
         limits,
         RelayCounters(),
         journal or Journal(None),
-        is_up=lambda: is_up,
+        link=FixedLink(is_up),
     )

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from relay_sidecar.core.stream.confirmation import (
+from relay_sidecar.core.stream.pace import (
     ALL,
     DELAY,
     FEW,

@@ -9,8 +9,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from relay_sidecar.core.stream.backoff import LONGEST_REFUSAL_DELAY
 from relay_sidecar.core.stream.commands import Trouble
+from relay_sidecar.core.stream.pace import LONGEST_REFUSAL_DELAY
 from tests.examples import play
 from tests.unit.relay.streams.upstream import Selector, puts, writes
 from tests.unit.relay.streams.world import World

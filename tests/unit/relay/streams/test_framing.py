@@ -5,7 +5,7 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay_sidecar.streams.framing import as_chunk, as_lines, as_messages
+from relay_sidecar.streams.fanout import as_chunk, as_lines, as_messages
 
 # Around what fits in a head of 2, 4 and 10 bytes (RFC 6455, 5.2).
 SIZES = st.sampled_from([0, 1, 125, 126, 127, 65535, 65536, 70000])

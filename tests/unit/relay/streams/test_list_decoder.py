@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge_sidecars.apimachinery.objects import Item, Malformed, Page, read_page
-from relay_sidecar.core.stream.list_decoder import ArrivingList
+from relay_sidecar.core.stream.lists import ArrivingList
 
 HEAD = b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"77"},"items":['
 TRICKY = st.sampled_from(

@@ -3,9 +3,8 @@
 import pytest
 
 from edge_sidecars.apimachinery.objects import Item
-from relay_sidecar.core.pieces import PART
 from relay_sidecar.streams.fanout import StreamView
-from relay_sidecar.streams.list_encoder import Comparison, ListBody
+from relay_sidecar.streams.list_encoder import PART, Comparison, ListBody
 from tests.unit.relay.streams.samples import item
 
 

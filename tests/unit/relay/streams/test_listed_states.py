@@ -2,7 +2,7 @@
 
 from edge_sidecars.apimachinery.scope import ListScope, ResourceName
 from edge_sidecars.apimachinery.store import fingerprint_of
-from relay_sidecar.core.listed_states import MAX_SCOPES, ListedStates
+from relay_sidecar.core.min_resource_version import MAX_SCOPES, ListedStates
 from tests.unit.relay.streams.samples import item
 
 PODS = ResourceName("", "v1", "pods")

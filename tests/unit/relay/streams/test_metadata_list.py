@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from edge_sidecars.apimachinery.objects import Malformed
 from edge_sidecars.apimachinery.protobuf_wire import encoded
 from edge_sidecars.apimachinery.store import fingerprint_of
-from relay_sidecar.core.stream.metadata_list import read_metadata
+from relay_sidecar.core.stream.lists import read_metadata
 from tests.unit.relay.streams.samples import item, metadata
 
 NAMES = ("a", "b", "c" * 200)

@@ -15,8 +15,12 @@ from edge_sidecars.apimachinery.scope import ListScope, ResourceName
 from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from edge_sidecars.apimachinery.store import Collection, fingerprint_of
-from relay_sidecar.core.min_resource_version import MAX_DELETED, MinResourceVersion
-from relay_sidecar.core.unknown_changes import MAX_CHANGES, MAX_NAMESPACES
+from relay_sidecar.core.min_resource_version import (
+    MAX_CHANGES,
+    MAX_DELETED,
+    MAX_NAMESPACES,
+    MinResourceVersion,
+)
 from tests.examples import play
 from tests.unit.relay.streams.samples import bookmark, event, item
 from tests.unit.relay.streams.upstream import NAMES, NAMESPACE, Selector, Upstream, puts, writes

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay_sidecar.core.pieces import ALONE, MOST, PART, Pieces
+from relay_sidecar.streams.list_encoder import ALONE, MOST, PART, Pieces
 
 # Of objects and what is between them; about a part, and more.
 SIZES = st.sampled_from([1, 2, 3000, ALONE - 1, ALONE, ALONE + 1, PART - 1, PART, PART + 1, 10**6])

@@ -9,8 +9,7 @@ from edge_sidecars.apimachinery.objects import Malformed
 from edge_sidecars.apimachinery.scope import ListScope, ResourceName
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from edge_sidecars.apimachinery.selection.shards import ShardSelector
-from relay_sidecar.core.sharding import json_filter
-from relay_sidecar.core.sharding.target import upstream_target
+from relay_sidecar.core.sharding import WatchInShard, list_in_shard, upstream_target
 from relay_sidecar.streams.fanout import StreamView
 from relay_sidecar.streams.list_encoder import ListBody
 from tests.unit.relay.streams.samples import encoded, item, line, metadata, pod
@@ -33,7 +32,7 @@ def test_a_list_keeps_the_bytes_of_its_own_and_says_whose_they_are() -> None:
     held = [pod(f"p{number}", 5, uid=uid) for number, uid in enumerate((*MINE, *OTHERS))]
     head = b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"9","continue":"x"'
     body = head + b',"remainingItemCount":3},"items":[%s]}\n' % b",".join(held)
-    assert json_filter.list_in_shard(body, LOWER) == (
+    assert list_in_shard(body, LOWER) == (
         head
         + b',"remainingItemCount":3,"shardInfo":{"selector":"%s"}},"items":[%s]}\n'
         % (TEXT.encode(), b",".join(held[:2]))
@@ -42,7 +41,7 @@ def test_a_list_keeps_the_bytes_of_its_own_and_says_whose_they_are() -> None:
 
 def test_what_upstream_reduced_is_told_once() -> None:
     body = b'{"kind":"L","apiVersion":"v1","metadata":{"shardInfo":{"selector":"x"}},"items":null}'
-    reduced = json.loads(json_filter.list_in_shard(body, LOWER))
+    reduced = json.loads(list_in_shard(body, LOWER))
     assert reduced["metadata"] == {"shardInfo": {"selector": TEXT}}
     assert reduced["items"] == []
 
@@ -55,14 +54,14 @@ def row(name: str, uid: str) -> dict[str, object]:
 def test_a_table_keeps_its_rows(hides: bool) -> None:
     rows = [row("p0", MINE[0]), row("p1", OTHERS[0])]
     body = encoded({"kind": "Table", "metadata": {"resourceVersion": "9"}, "rows": rows})
-    reduced = json.loads(json_filter.list_in_shard(body, LOWER, hides_objects=hides))
+    reduced = json.loads(list_in_shard(body, LOWER, hides_objects=hides))
     assert reduced["rows"] == [{"cells": ["p0"], "object": None if hides else rows[0]["object"]}]
     assert reduced["metadata"]["shardInfo"] == {"selector": TEXT}
 
 
 def test_what_is_no_list_is_left_alone() -> None:
     status = encoded({"kind": "Status", "metadata": {}})
-    assert json_filter.list_in_shard(status, LOWER) == status
+    assert list_in_shard(status, LOWER) == status
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -71,7 +70,7 @@ def test_a_watch_keeps_its_own_in_whichever_pieces_it_comes(size: int) -> None:
     others = [line(kind, pod("q", 5, uid=OTHERS[0])) for kind in ("ADDED", "MODIFIED", "DELETED")]
     mark = line("BOOKMARK", pod("", 7, uid=OTHERS[0]))
     error = line("ERROR", encoded({"kind": "Status", "code": 410}))
-    watch = json_filter.WatchInShard(LOWER)
+    watch = WatchInShard(LOWER)
     whole = b"".join([*others, *mine, mark, *others, error])
     kept = b"".join(watch.more(piece) for piece in pieces(whole, size))
     assert kept == b"".join([*mine, mark, error])
@@ -86,7 +85,7 @@ def test_a_watch_of_a_table_tells_its_columns_with_the_first_event_that_is_kept(
         return line("ADDED", encoded({**table, "rows": [row("p", uid)]}))
 
     columns = [{"name": "Name"}]
-    watch = json_filter.WatchInShard(LOWER, hides_objects=hides)
+    watch = WatchInShard(LOWER, hides_objects=hides)
     assert watch.more(told(OTHERS[0], columns) + told(OTHERS[1], None)) == b""
     tables = [json.loads(watch.more(told(uid, None)))["object"] for uid in MINE]
     assert [it["columnDefinitions"] for it in tables] == [columns, None]
@@ -96,9 +95,9 @@ def test_a_watch_of_a_table_tells_its_columns_with_the_first_event_that_is_kept(
 @pytest.mark.parametrize(
     ("reduce", "body"),
     [
-        (json_filter.list_in_shard, b"[1]"),
-        (json_filter.list_in_shard, b'{"metadata":{},"items":[{"kind":"Pod"}]}'),
-        (json_filter.list_in_shard, b'{"metadata":{},"rows":[{"object":null}]}'),
+        (list_in_shard, b"[1]"),
+        (list_in_shard, b'{"metadata":{},"items":[{"kind":"Pod"}]}'),
+        (list_in_shard, b'{"metadata":{},"rows":[{"object":null}]}'),
     ],
 )
 def test_what_cannot_be_read_is_not_handed_on(
@@ -106,7 +105,7 @@ def test_what_cannot_be_read_is_not_handed_on(
 ) -> None:
     with pytest.raises(Malformed):
         reduce(body, LOWER)
-    watch = json_filter.WatchInShard(LOWER)
+    watch = WatchInShard(LOWER)
     with pytest.raises(Malformed):
         watch.more(b'{"type":"ADDED","object":%s}\n' % (body))
 
@@ -115,7 +114,7 @@ def test_the_namespace_counts_where_it_is_the_key() -> None:
     # team-00 is in the lower half, default is not.
     held = [pod("p", 5, namespace=name, uid=MINE[0]) for name in ("team-00", "default")]
     body = b'{"kind":"PodList","metadata":{},"items":[%s]}' % b",".join(held)
-    reduced = json.loads(json_filter.list_in_shard(body, OF_NAMESPACE))
+    reduced = json.loads(list_in_shard(body, OF_NAMESPACE))
     assert [it["metadata"]["namespace"] for it in reduced["items"]] == ["team-00"]
 
 

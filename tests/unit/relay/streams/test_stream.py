@@ -12,8 +12,7 @@ from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.apimachinery.store import Collection, fingerprint_of
 from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.core.stream.commands import ListEvidence
-from relay_sidecar.streams.fanout import StreamView, Watcher
-from relay_sidecar.streams.framing import as_lines
+from relay_sidecar.streams.fanout import StreamView, Watcher, as_lines
 from relay_sidecar.streams.stream import MAX_BODIES, Stream
 from relay_sidecar.telemetry.metrics import RelayCounters
 from tests.unit.relay.streams.samples import bookmark, event, item

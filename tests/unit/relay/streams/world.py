@@ -22,7 +22,7 @@ from relay_sidecar.core.stream.commands import (
     Wait,
     WatchRequest,
 )
-from relay_sidecar.core.stream.confirmation import Confirming
+from relay_sidecar.core.stream.pace import Confirming
 from relay_sidecar.core.stream.reflection import Reflection
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.telemetry.metrics import RelayCounters

@@ -6,7 +6,7 @@ import pytest
 
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Saved
-from relay_sidecar.upstream.persisted_verdict import SPACE, PersistedVerdict
+from relay_sidecar.upstream.link_probe import SPACE, PersistedVerdict
 from tests.unit.relay.journal.journal_history import play
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from relay_sidecar.core.probe_request import BRIEF_IN_A_ROW, ProbeReply, ProbeRequests
+from relay_sidecar.core.link import BRIEF_IN_A_ROW, ProbeReply, ProbeRequests
 
 NAMES = frozenset({"kubernetes", "kubernetes.default.svc", "node-1"})
 BARE = {"Content-Length": "0", "Date": "Sun, 22 Nov 2026 08:16:13 GMT"}

@@ -13,17 +13,15 @@ from relay_sidecar.core.link import LinkEvidence, UpstreamLink
 from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import EventsApplied, Record
-from relay_sidecar.streams.fanout import StreamView, Watcher
-from relay_sidecar.streams.framing import as_lines
+from relay_sidecar.streams.fanout import StreamView, Watcher, as_lines
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import Limits, Streams
 from relay_sidecar.streams.sweep import Sweep
 from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.upstream.link_probe import LinkProbe
 from relay_sidecar.upstream.reflector import reflector
-from relay_sidecar.upstream.reflector.feed import CloudFeed
 from relay_sidecar.upstream.reflector.reflector import ReflectorFactory
-from relay_sidecar.upstream.reflector.source import UpstreamSource
+from relay_sidecar.upstream.reflector.source import CloudFeed, UpstreamSource
 from tests.unit.relay.streams.samples import line, pod
 
 PODS = ListScope(ResourceName("", "v1", "pods"))
@@ -123,7 +121,7 @@ class Scene:
             limits,
             RelayCounters(),
             self.journal,
-            is_up=lambda: probe.is_up,
+            link=probe,
         )
         self.streams.link(True)
         self.stream = self.streams.open(PODS, now=0.0)

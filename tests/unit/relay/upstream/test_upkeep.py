@@ -8,9 +8,8 @@ import pytest
 from edge_sidecars.kubeapi import Unreachable
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.streams.streams import Limits
-from relay_sidecar.upstream.documents.document_source import DocumentSource, FetchedDocument
 from relay_sidecar.upstream.documents.documents import DocumentCache
-from relay_sidecar.upstream.upkeep import DocumentRefresh
+from relay_sidecar.upstream.documents.upkeep import DocumentRefresh, DocumentSource, FetchedDocument
 from tests.unit.relay.streams.movers import still_streams
 
 LIMITS = Limits(1000, 100, 1 << 20, 100, 600.0, 9e9, 5.0)

@@ -9,7 +9,7 @@ from edge_sidecars.apimachinery.objects import Page, read_event
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.status import expired
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.web.reads.list_proofs import ListProof, ListProofs
+from relay_sidecar.web.reads.lists import ListProof, ListProofs
 from tests.unit.relay.streams.samples import encoded, item, pod
 from tests.unit.relay.web.test_reads import PODS, World
 

@@ -113,7 +113,7 @@ class World:
             LIMITS,
             RelayCounters(),
             Journal(None),
-            is_up=lambda: self.link.is_up,
+            link=self.link,
         )
         self.answers: list[tuple[int, dict[str, str]]] = []
         self.asked = 0

@@ -7,7 +7,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from edge_sidecars.apimachinery.status import Status
 from relay_sidecar.telemetry.metrics import RelayCounters
-from relay_sidecar.web.refusals import MOST, Refusals
+from relay_sidecar.web.responses import MOST, Refusals
 
 
 def test_different_requests_are_a_few_lines_and_all_are_counted(

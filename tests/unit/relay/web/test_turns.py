@@ -2,7 +2,7 @@
 
 import asyncio
 
-from relay_sidecar.web.reads.turns import Turns
+from relay_sidecar.web.reads.rounds import Turns
 
 
 class Questions:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from urllib.parse import parse_qs, urlsplit
 
-from relay_sidecar.core.stream.paged_list import PAGE_LIMIT
+from relay_sidecar.core.stream.lists import PAGE_LIMIT
 from tools.harness.controlplane.audit import RESPONSE_COMPLETE, AuditEvent
 from tools.nemesis.pool.judge.timeline import Span, What
 from tools.nemesis.pool.judge.writers import NODE, RELAY

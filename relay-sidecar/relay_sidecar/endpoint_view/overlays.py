@@ -17,7 +17,7 @@ from typing import Final
 
 from edge_sidecars.apimachinery.objects import Key
 from relay_sidecar.core.verdicts import Verdicts
-from relay_sidecar.endpoint_view.core.endpoint_slice import (
+from relay_sidecar.endpoint_view.endpoint_slice import (
     Endpoint,
     EndpointId,
     Overlay,

@@ -1,14 +1,42 @@
-"""Lists, Tables and watches in JSON, reduced to a shard."""
+"""Answers of upstream to requests with a shardSelector, reduced to the shard.
+
+Upstream is asked without the selector. Guarantees: every other parameter stays as the client wrote
+it, but `includeObject=None`: the object of a Table's row says in which shard it is. Lists, Tables
+and watches in JSON.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
+from urllib.parse import unquote_plus
 
 import msgspec
 from msgspec import Raw, Struct
 
 from edge_sidecars.apimachinery.objects import decode
+from edge_sidecars.apimachinery.request.list_options import SHARD_SELECTOR
 from edge_sidecars.apimachinery.selection.shards import ShardSelector
 from edge_sidecars.apimachinery.watch_events import EventType
+
+INCLUDE_OBJECT: Final = "includeObject"
+# k8s.io/apimachinery, pkg/apis/meta/v1: IncludeObjectPolicy.
+NO_OBJECT: Final = "None"
+
+
+def upstream_target(target: str) -> str:
+    """`target` as in the request's first line."""
+    path, _, query = target.partition("?")
+    pairs = [
+        f"{INCLUDE_OBJECT}=Metadata" if _read(pair) == (INCLUDE_OBJECT, NO_OBJECT) else pair
+        for pair in query.split("&")
+        if _read(pair)[0] != SHARD_SELECTOR
+    ]
+    return f"{path}?{'&'.join(pairs)}" if any(pairs) else path
+
+
+def _read(pair: str) -> tuple[str, str]:
+    name, _, value = pair.partition("=")
+    return unquote_plus(name), unquote_plus(value)
+
 
 _CHANGES: Final = frozenset({EventType.ADDED, EventType.MODIFIED, EventType.DELETED})
 _NULL: Final = b"null"

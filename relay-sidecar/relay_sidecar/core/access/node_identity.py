@@ -1,16 +1,18 @@
-"""Whose client certificate a caller shows, and whether it is good now.
+"""Which callers are the node: its client certificate, and the components that it needs.
 
-A relay on a node acts for that node alone: kubelet and what else holds the node's own certificate
-share the relay's identity upstream, so that nothing is lent that the caller does not have. What
-TLS has verified (the signer, the key, the usage clientAuth) is not looked at again; TLS does not
-look at the times, since a certificate may end while nobody can renew it.
+Pure. A relay on a node acts for that node alone: a caller with the node's own certificate shares
+the relay's identity upstream, and gets nothing that it does not have. TLS has verified the signer,
+the key and the usage clientAuth; the times are checked here, since a certificate may end while it
+cannot be renewed. What the components read is cached as what kubelet reads is: a node that reboots
+while it is offline has no network and no names without it.
 """
 
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.status import Status, forbidden, unauthorized, unavailable
 
 # The group of nodes: k8s.io/apiserver, pkg/authentication/user, NodesGroup.
@@ -83,3 +85,38 @@ class NodeCertificates:
             "the client certificate is not valid by this machine's clock, and only the API "
             "server could say whether it was: it is out of reach"
         )
+
+
+_NODES = ResourceName("", "v1", "nodes")
+_SERVICES = ResourceName("", "v1", "services")
+_NAMESPACES = ResourceName("", "v1", "namespaces")
+_SLICES = ResourceName("discovery.k8s.io", "v1", "endpointslices")
+_OF_PROXY: Final = (_SERVICES, _SLICES, _NODES)
+_OF_DNS: Final = (_SERVICES, _SLICES, _NAMESPACES)
+
+# By namespace and name: of kubeadm (kube-proxy, CoreDNS), of `manifests/overlays/node` (CoreDNS on
+# each node), and of the usual CNI daemons as their own manifests name them; with what they follow
+# that is neither a custom resource nor a matter of their settings.
+_ACCOUNTS: Final[Mapping[str, Sequence[ResourceName]]] = {
+    "kube-system:kube-proxy": _OF_PROXY,
+    "kube-system:coredns": _OF_DNS,
+    "kube-system:coredns-node": _OF_DNS,
+    "kube-system:flannel": (_NODES,),
+    "kube-flannel:flannel": (_NODES,),
+    "kube-system:calico-node": (),
+    "calico-system:calico-node": (),
+    "kube-system:canal": (_NODES,),
+    "kube-system:cilium": (),
+    "kube-system:kindnet": (_NODES,),
+}
+_PREFIX: Final = "system:serviceaccount:"
+
+
+def is_node_component(user: str) -> bool:
+    """`user`: the name that upstream gives the caller."""
+    return user.startswith(_PREFIX) and user.removeprefix(_PREFIX) in _ACCOUNTS
+
+
+def resources_read_by(namespace: str, account: str) -> Sequence[ResourceName]:
+    """What the component with this account follows in all namespaces; nothing of others."""
+    return _ACCOUNTS.get(f"{namespace}:{account}", ())

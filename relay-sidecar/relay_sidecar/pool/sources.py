@@ -1,20 +1,24 @@
-"""What the pool-sidecar of this node said last, and for how long that holds.
+"""What the pool-sidecar of this node said last, and where a pool-scoped stream comes from. Pure.
 
-Pure. Guarantees: a line holds for the seconds that it names, at most `MAX_VALID`; then it is as if
-there were no pool. What is no such line raises ValueError, and changes nothing. A hub is one that
-leads and whose stream is live, or was within `LIVE_GRACE` seconds, since a stream is not live while
-its watch begins anew; one that leads no more, and whose stream is live, is one for `FORMER` seconds
-more, so that an orderly change of hubs costs the link nothing. While its own node leads, a relay
-reads from the one of this node that peers read; that one itself has no hub then. One that lied is
-none for a while.
+A line of /sources holds for the seconds that it names, at most `MAX_VALID`; then it is as if there
+were no pool. A hub leads and its stream is live, or was within `LIVE_GRACE` seconds; one that leads
+no more is a hub for `FORMER` seconds, so that an orderly change costs the link nothing.
+
+    at each (re)open: hub, if one is live and this one may be asked ──► the API server
+
+Guarantees: a change of source keeps the stream's version; a hub that refused, broke off, garbled,
+sent older versions or fell silent is avoided, longer each time, and one that lied for an hour; a
+stream goes from a hub to the API server after a random delay, since all followers lose a hub in one
+moment. What is no line of /sources raises ValueError and changes nothing.
 """
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
+from edge_sidecars.runtime.backoff import exponential
 from relay_sidecar.core.verdicts import Verdicts
 
 # Seconds; three of its lines (pool.md 6).
@@ -216,3 +220,85 @@ def _version(found: Any) -> int:
     if not is_number or len(found) > MAX_DIGITS:
         raise ValueError("a version that is none")
     return int(found)
+
+
+# Seconds for which a hub is left after its first failure, and at most.
+FIRST_LEFT: Final = 10.0
+LONGEST_LEFT: Final = 300.0
+# Seconds after which a stream was good.
+GOOD: Final = 60.0
+# Seconds at most from a lost hub to the API server (pool.md 4).
+SPREAD: Final = 2.0
+# Seconds for which a hub is left whose window begins after the stream's version: the API server
+# sends a bookmark within 75 s (`reflection`), and then the version is a later one.
+EXPIRED_LEFT: Final = 80.0
+# Seconds; a hub passes those bookmarks on. Less than `reflection` waits for an API server.
+SILENT: Final = 87.0
+# In place of a hub's name.
+API_SERVER: Final = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """`hub`: a peer's name, or `API_SERVER`; to be asked in `delay` seconds."""
+
+    hub: str
+    delay: float = 0.0
+
+
+class SourceChoice:
+    """Of one stream. `hubs` are the peers that may feed it now, the best first."""
+
+    def __init__(self) -> None:
+        self.hub = API_SERVER
+        self._began_at = self._heard_at = -math.inf
+        self._left_until: dict[str, float] = {}
+        self._failures: dict[str, int] = {}
+        # It came from a hub last, and has not been asked of the API server since.
+        self._was_fed = False
+
+    def open(self, hubs: Sequence[str], now: float, chance: float, *, is_lost: bool) -> Opening:
+        """What to ask next; `chance` is from [0, 1). `is_lost`: where there is no hub, others have
+        lost it in the same moment, and the API server is within reach."""
+        hub = self._usable(hubs, now)
+        if hub == API_SERVER and self._was_fed and is_lost:
+            self.hub, self._was_fed = API_SERVER, False
+            return Opening(API_SERVER, chance * SPREAD)
+        self.hub, self._was_fed = hub, hub != API_SERVER
+        self._began_at = self._heard_at = now
+        return Opening(hub)
+
+    def may_ask(self, hubs: Sequence[str], now: float, *, is_up: bool) -> bool:
+        return is_up or self._usable(hubs, now) != API_SERVER
+
+    def is_wrong(self, hubs: Sequence[str], now: float) -> bool:
+        """Whether the request that runs is to end: another source comes first, or the hub is none
+        any more, or has been silent for too long."""
+        if self.hub != API_SERVER and now - self._heard_at > SILENT:
+            self.failed(now)
+        return self._usable(hubs, now) != self.hub
+
+    def is_fed(self, hubs: Sequence[str], now: float) -> bool:
+        """Whether a hub feeds it, and is one still."""
+        return self.hub != API_SERVER and self.hub in hubs
+
+    def heard(self, now: float) -> None:
+        """Something came from the hub."""
+        self._heard_at = now
+
+    def failed(self, now: float, *, is_expired: bool = False) -> None:
+        """What the hub did is no answer, or cannot be believed; `is_expired`: it said that its
+        window begins after the stream's version."""
+        if self.hub == API_SERVER:
+            return
+        failures = 0 if now - self._began_at >= GOOD else self._failures.get(self.hub, 0)
+        left = exponential(failures, first=FIRST_LEFT, longest=LONGEST_LEFT)
+        if is_expired:
+            left = max(left, EXPIRED_LEFT)
+        else:
+            self._failures[self.hub] = failures + 1
+        self._left_until = {it: at for it, at in self._left_until.items() if now < at}
+        self._left_until[self.hub] = now + left
+
+    def _usable(self, hubs: Sequence[str], now: float) -> str:
+        return next((it for it in hubs if now >= self._left_until.get(it, -math.inf)), API_SERVER)

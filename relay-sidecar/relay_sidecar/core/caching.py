@@ -1,12 +1,37 @@
-"""How old an answer is, and how it says so: the headers Age and Warning (RFC 9111, 5.1 and 5.5).
+"""What is never cached, and how old an answer from the cache is: Age and Warning (RFC 9111).
 
-Pure. One value for both directions: what the relay answers from its cache, and what another relay
-above it answered from its own. An answer with an Age is never one of now, whatever the number.
+Pure. `Staleness` serves both directions: what the relay answers from its cache, and what another
+relay above it answered from its own. An answer with an Age is never one of now.
 """
 
 from dataclasses import dataclass
 from email.utils import formatdate
 from typing import Final, Self
+
+from edge_sidecars.apimachinery.resources import ResourceName
+
+# A cached Lease breaks any elector; the others are questions about the caller. Of certificates only
+# the signing requests: from an answer to one kubelet concludes that the API server is there, and
+# then ends when its certificate has (pkg/kubelet/certificate/transport.go). What else the group has
+# it follows for as long as it runs: trust bundles, and the certificates of its pods.
+NEVER_KEPT: Final = frozenset(
+    {
+        "coordination.k8s.io",
+        "authentication.k8s.io",
+        "authorization.k8s.io",
+        "certificatesigningrequests.certificates.k8s.io",
+    }
+)
+
+
+def may_be_kept(resource: ResourceName) -> bool:
+    """Whether anything of it may be."""
+    return is_keepable(resource.plural, resource.group)
+
+
+def is_keepable(plural: str, group: str) -> bool:
+    return group not in NEVER_KEPT and f"{plural}.{group}" not in NEVER_KEPT
+
 
 AGE: Final = "Age"
 # Longest number of seconds that is read: 30 years.
