@@ -17,10 +17,10 @@ Whether the token has expired takes no part: kubelet takes it, and asks again at
     upstream's answer: 201 and a token             --> KeepAnswer
                        401, 403, 404, 409, 422     --> DeleteAnswers
                        any other                   --> unchanged
-    its pod or its account is gone, or it was
+    its pod is gone, or it was
     not asked for in `retain`                      --> DeleteAnswers
 
-`now` is accumulated running time (`core/access/offline_clock`), which goes on over restarts: no
+`now` is accumulated running time (`core/access/expiry`), which goes on over restarts: no
 wall clock takes part.
 """
 
@@ -201,7 +201,7 @@ class KeptAnswers:
         """Upstream is there again: the next outage counts anew."""
         self._replayed.clear()
 
-    # ── pods and accounts ──
+    # ── pods ──
 
     def pods_listed(self, pods: Mapping[str, float | None], *, now: float) -> list[AnswerChange]:
         """The pods stream is complete: uid of each pod, and the deletionGracePeriodSeconds of one
@@ -213,28 +213,6 @@ class KeptAnswers:
     def pods_incomplete(self) -> None:
         """The pods stream was closed: nothing is replayed until it is complete."""
         self._pods = None
-
-    def pod_changed(
-        self, uid: str, *, deletion_grace: float | None = None, now: float
-    ) -> list[AnswerChange]:
-        """ADDED or MODIFIED on the complete stream; `deletion_grace` as in `pods_listed`."""
-        if self._pods is None:
-            return []
-        self._pods[uid] = self._ends_at(uid, deletion_grace, now)
-        return self._note_end(uid)
-
-    def pod_deleted(self, uid: str) -> list[AnswerChange]:
-        """DELETED on the stream, complete or not; its selectors touch nothing mutable."""
-        if self._pods is not None:
-            self._pods.pop(uid, None)
-        return self._delete(key for key in self._kept if key.pod_uid == uid)
-
-    def service_account_deleted(self, namespace: str, name: str) -> list[AnswerChange]:
-        """DELETED, or known to be absent."""
-        account = (namespace, name)
-        return self._delete(
-            key for key in self._kept if (key.namespace, key.service_account) == account
-        )
 
     def swept(self, *, now: float) -> list[AnswerChange]:
         """To be called each minute: what was not asked for goes, and what came after the end of its

@@ -248,22 +248,16 @@ def test_before_the_pods_are_known_nothing_is_replayed() -> None:
 def test_while_the_pods_stream_is_incomplete_nothing_is_replayed() -> None:
     answers = with_answer()
     answers.pods_incomplete()
-    assert answers.pod_changed("pod-1", now=1.0) == []
     assert "pods of this node are not known" in refused(asked_while_cut(answers))
-
-
-def test_with_its_pod_an_answer_is_deleted() -> None:
-    answers = with_answer(pods=["pod-1", "pod-2"])
-    answers.answered(key("pod-2"), ANSWER, status=201, is_this_node=True, now=0.0)
-    assert answers.pod_deleted("pod-1") == [DeleteAnswers(frozenset({KEY}))]
-    assert isinstance(asked_while_cut(answers), Refuse)
-    assert asked_while_cut(answers, key("pod-2")) == Replay(ANSWER, is_first=True)
 
 
 def test_a_list_without_the_pod_deletes_its_answer() -> None:
     answers = with_answer()
+    answers.pods_listed({"pod-1": None, "pod-2": None}, now=0.0)
+    answers.answered(key("pod-2"), ANSWER, status=201, is_this_node=True, now=0.0)
     assert answers.pods_listed({"pod-2": None}, now=1.0) == [DeleteAnswers(frozenset({KEY}))]
-    assert len(answers) == 0
+    assert isinstance(asked_while_cut(answers), Refuse)
+    assert asked_while_cut(answers, key("pod-2")) == Replay(ANSWER, is_first=True)
 
 
 def test_an_answer_that_comes_after_the_end_of_its_pod_is_not_replayed_and_swept() -> None:
@@ -274,14 +268,14 @@ def test_an_answer_that_comes_after_the_end_of_its_pod_is_not_replayed_and_swept
 
 def test_a_pod_that_is_seen_later_gets_what_was_kept_before() -> None:
     answers = with_answer(pods=["pod-2"])
-    assert answers.pod_changed("pod-1", now=1.0) == []
+    assert answers.pods_listed({"pod-1": None, "pod-2": None}, now=1.0) == []
     assert asked_while_cut(answers) == Replay(ANSWER, is_first=True)
     assert answers.swept(now=60.0) == []
 
 
 def test_past_the_grace_of_its_pods_deletion_an_answer_is_not_replayed() -> None:
     answers = with_answer()
-    (kept,) = answers.pod_changed("pod-1", deletion_grace=30.0, now=100.0)
+    (kept,) = answers.pods_listed({"pod-1": 30.0}, now=100.0)
     assert kept == KeepAnswer(KEY, KeptAnswer(answer=ANSWER, asked_at=0.0, ends_at=130.0))
     assert asked_while_cut(answers, now=129.9) == Replay(ANSWER, is_first=True)
     assert "should have ended" in refused(asked_while_cut(answers, now=130.0))
@@ -289,18 +283,18 @@ def test_past_the_grace_of_its_pods_deletion_an_answer_is_not_replayed() -> None
 
 def test_a_deletion_can_be_hastened_but_not_be_put_off() -> None:
     answers = with_answer()
-    answers.pod_changed("pod-1", deletion_grace=30.0, now=100.0)
-    assert answers.pod_changed("pod-1", deletion_grace=30.0, now=110.0) == []
-    assert answers.pod_changed("pod-1", now=111.0) == []
+    answers.pods_listed({"pod-1": 30.0}, now=100.0)
+    assert answers.pods_listed({"pod-1": 30.0}, now=110.0) == []
+    assert answers.pods_listed({"pod-1": None}, now=111.0) == []
     answers.pods_listed({"pod-1": 30.0}, now=112.0)
     assert isinstance(asked_while_cut(answers, now=130.0), Refuse)
-    answers.pod_changed("pod-1", deletion_grace=1.0, now=113.0)
+    answers.pods_listed({"pod-1": 1.0}, now=113.0)
     assert isinstance(asked_while_cut(answers, now=114.0), Refuse)
 
 
 def test_a_newer_answer_does_not_put_off_the_deletion_of_its_pod() -> None:
     answers = with_answer()
-    answers.pod_changed("pod-1", deletion_grace=30.0, now=100.0)
+    answers.pods_listed({"pod-1": 30.0}, now=100.0)
     answers.pods_incomplete()
     answers.answered(KEY, ANSWER, status=201, is_this_node=True, now=120.0)
     answers.pods_listed({"pod-1": 30.0}, now=121.0)
@@ -309,7 +303,7 @@ def test_a_newer_answer_does_not_put_off_the_deletion_of_its_pod() -> None:
 
 def test_the_end_of_a_pod_is_known_after_a_restart() -> None:
     answers = with_answer()
-    (kept,) = answers.pod_changed("pod-1", deletion_grace=30.0, now=100.0)
+    (kept,) = answers.pods_listed({"pod-1": 30.0}, now=100.0)
     assert isinstance(kept, KeepAnswer)
     again = KeptAnswers(retain=RETAIN)
     again.restore({kept.key: kept.kept}, now=120.0)
@@ -318,19 +312,7 @@ def test_the_end_of_a_pod_is_known_after_a_restart() -> None:
     assert isinstance(asked_while_cut(again, now=131.0), Refuse)
 
 
-# ── accounts, age, number ──
-
-
-def test_with_its_service_account_an_answer_is_deleted() -> None:
-    answers = with_answer()
-    others = [key(account="builder"), key(namespace="bank")]
-    for other in others:
-        answers.answered(other, ANSWER, status=201, is_this_node=True, now=0.0)
-    changes = answers.service_account_deleted("shop", "default")
-    assert changes == [DeleteAnswers(frozenset({KEY}))]
-    assert isinstance(asked_while_cut(answers), Refuse)
-    assert all(isinstance(asked_while_cut(answers, other), Replay) for other in others)
-    assert answers.service_account_deleted("shop", "default") == []
+# ── age, number ──
 
 
 def test_what_is_not_asked_for_in_its_time_is_deleted() -> None:
@@ -498,13 +480,10 @@ class TokenRequests(RuleBasedStateMachine):
         self._list(PODS)
 
     @rule(
-        what=st.sampled_from(
-            ["link", "relist", "incomplete", "restart", "restart", "pod", "pod", "account"]
-        ),
+        what=st.sampled_from(["link", "relist", "relist", "incomplete", "restart", "restart"]),
         uid=st.sampled_from(PODS),
-        name=st.sampled_from(["default", "builder"]),
     )
-    def shake(self, what: str, uid: str, name: str) -> None:
+    def shake(self, what: str, uid: str) -> None:
         match what:
             case "link":
                 self.answers.link_restored()
@@ -516,21 +495,14 @@ class TokenRequests(RuleBasedStateMachine):
                 self._incomplete()
             case "restart":
                 self._restart()
-            case "pod":
-                self.perform(self.answers.pod_deleted(uid))
-                self.pods.pop(uid, None)
-                self.terminating.discard(uid)
-                self._forget(lambda key: key.pod_uid == uid)
-            case "account":
-                self.perform(self.answers.service_account_deleted("shop", name))
-                self._forget(lambda key: key.service_account == name)
 
     @rule(uid=st.sampled_from(PODS), grace=st.sampled_from([None, 0.0, 5.0, 30.0]))
     @precondition(lambda self: self.is_complete)
     def pod_changed(self, uid: str, grace: float | None) -> None:
         """A uid is never used again, but the machine must not count on it."""
         self._see(uid, grace)
-        self.perform(self.answers.pod_changed(uid, deletion_grace=grace, now=self.now))
+        pods = dict.fromkeys(self.pods) | {uid: grace}
+        self.perform(self.answers.pods_listed(pods, now=self.now))
 
     @rule(seconds=st.sampled_from([0.5, 5.0, 40.0]))
     def time_passes(self, seconds: float) -> None:
