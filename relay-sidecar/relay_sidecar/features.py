@@ -1,15 +1,15 @@
 """The door of the optional rooms: what one gets of the base, and what it may add to it.
 
-    wiring: FEATURES ──► Features.open(parts) ──► each room's open(parts) ──► Hooks
+    wiring: FEATURES ──► Feature.open(parts) ──► the room's open_room(parts) ──► Hooks
 
-Guarantees: the base knows no room: it asks `Features`, which asks those that registered a hook. A
-room that the flags do not ask for adds nothing but its rows of /status.
+Guarantee: the base knows no room: it asks `Features`, which asks those that registered a hook.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.kubeapi import ApiTransport
@@ -30,11 +30,13 @@ from relay_sidecar.streams.streams import Streams
 from relay_sidecar.upstream.documents.documents import DocumentCache
 from relay_sidecar.upstream.documents.schemas import Schemas
 from relay_sidecar.upstream.link_probe import LinkProbe
-from relay_sidecar.upstream.node_objects import NodeTokens
 from relay_sidecar.upstream.proxy import Proxy
 from relay_sidecar.upstream.reflector.source import CloudFeed, Feed, UpstreamSource
 from relay_sidecar.web.api import Answer, Api
 from relay_sidecar.web.reads.freshness import ReadSettings
+
+if TYPE_CHECKING:
+    from relay_sidecar.upstream.node_objects import NodeTokens
 
 # A part of the /status document, by its keys.
 Rows = Mapping[str, Any]
@@ -75,7 +77,7 @@ class Hooks:
     is_shared: Callable[[ListScope], bool] | None = None
     way: Callable[[], Way] | None = None
     verdicts: VerdictSource | None = None
-    tokens: NodeTokens | None = None
+    tokens: "NodeTokens | None" = None
     link: Callable[[bool], None] | None = None
     size: Callable[[], int] | None = None
     status: Callable[[], Rows] | None = None
@@ -112,7 +114,22 @@ class Parts:
     features: "Features"
 
 
-Door = Callable[[Parts], Awaitable[Hooks]]
+@dataclass(frozen=True)
+class Feature:
+    """A room of the relay: the package or module `door`, which is imported only where the flags ask
+    for it, since each costs some 300 KiB; its `open_room(parts)` returns its hooks. Without it,
+    `status` and `restart` are its rows."""
+
+    door: str
+    is_wanted: Callable[[Config], bool]
+    status: Rows = field(default_factory=dict)
+    restart: Rows = field(default_factory=dict)
+
+    async def open(self, parts: Parts) -> Hooks:
+        if not self.is_wanted(parts.config):
+            return Hooks(status=lambda: self.status, restart=lambda: self.restart)
+        open_room: Callable[[Parts], Awaitable[Hooks]] = import_module(self.door).open_room
+        return await open_room(parts)
 
 
 class Features:
@@ -123,9 +140,9 @@ class Features:
         # Of all rooms: asked before the base answers.
         self.answers: list[Answer] = []
 
-    async def open(self, doors: Sequence[Door], parts: Parts) -> None:
-        for door in doors:
-            hooks = await door(parts)
+    async def open(self, features: Sequence[Feature], parts: Parts) -> None:
+        for feature in features:
+            hooks = await feature.open(parts)
             self._hooks.append(hooks)
             if hooks.answer is not None:
                 self.answers.append(hooks.answer)
@@ -149,7 +166,7 @@ class Features:
         return next((it.verdicts for it in self._hooks if it.verdicts is not None), None)
 
     @property
-    def tokens(self) -> NodeTokens | None:
+    def tokens(self) -> "NodeTokens | None":
         return next((it.tokens for it in self._hooks if it.tokens is not None), None)
 
     def link(self, is_up: bool) -> None:

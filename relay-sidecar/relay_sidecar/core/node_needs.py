@@ -1,7 +1,7 @@
-"""What a node needs at a reboot: what kubelet needs for its pods, and what the node itself read.
+"""What kubelet needs for the pods of its node, read off the pods: pure.
 
-Pure. Kubelet asks for most of it once, when a pod starts. What the node and its components listed
-or watched is evicted last, in memory and on disk; the owner persists what `on_change` reports.
+Kubelet asks for most of it once, when a pod starts: what a relay does not hold of this when the
+node reboots while it is offline, keeps pods from coming back.
 Sources: k8s.io/kubernetes v1.36, pkg/api/pod/util.go (VisitPodSecretNames,
 VisitPodConfigmapNames), pkg/volume/projected, pkg/volume/csi (csi_mounter.go:
 podServiceAccountTokenAttrs; csi_attacher.go: getAttachmentName).
@@ -10,8 +10,7 @@ podServiceAccountTokenAttrs; csi_attacher.go: getAttachmentName).
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -21,46 +20,6 @@ from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from relay_sidecar.core.token_request import BoundObjectReference, TokenRequestKey
-
-# Those that were asked for longest ago are forgotten.
-MAX_SCOPES: Final = 1000
-# Bytes of a scope (sys.getsizeof, rounded).
-SCOPE_BYTES: Final = 1000
-# The journal's `Blob`s of them, by the scope's text.
-SPACE: Final = "node scopes"
-
-
-class NodeScopes:
-    """`scopes`: of an earlier run."""
-
-    def __init__(self, scopes: Iterable[ListScope] = ()) -> None:
-        self._scopes: OrderedDict[ListScope, None] = OrderedDict.fromkeys(scopes)
-        # Called with each scope that is new, and with True; with those forgotten, and False.
-        self.on_change: Callable[[ListScope, bool], None] = lambda scope, is_there: None
-
-    def __iter__(self) -> Iterator[ListScope]:
-        return iter(tuple(self._scopes))
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return SCOPE_BYTES * len(self._scopes)
-
-    def add(self, scope: ListScope) -> None:
-        is_new = scope not in self._scopes
-        self._scopes[scope] = None
-        self._scopes.move_to_end(scope)
-        if is_new:
-            self.on_change(scope, True)
-        while len(self._scopes) > MAX_SCOPES:
-            self.on_change(self._scopes.popitem(last=False)[0], False)
-
-    def are_held_by(self, scope: ListScope) -> bool:
-        """Whether a stream of `scope` is one of these, or one without selectors has some of it."""
-        if scope in self._scopes:
-            return True
-        return not scope.params and any(map(scope.covers, self._scopes))
-
 
 PODS: Final = ResourceName("", "v1", "pods")
 CLAIMS: Final = ResourceName("", "v1", "persistentvolumeclaims")

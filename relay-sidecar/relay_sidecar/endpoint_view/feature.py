@@ -14,10 +14,10 @@ from relay_sidecar.web.reads.freshness import unreachable
 from relay_sidecar.web.reads.reads import Reads
 
 
-async def open_endpoint_view(parts: Parts) -> Hooks:
+async def open_room(parts: Parts) -> Hooks:
     config, probe, verdicts = parts.config, parts.probe, parts.features.verdicts
-    if config.endpoint_view is None or verdicts is None:
-        return Hooks(status=lambda: {"endpointView": None})
+    assert config.endpoint_view is not None
+    assert verdicts is not None
     view = EndpointView(
         parts.streams,
         verdicts,

@@ -20,8 +20,7 @@ from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from edge_sidecars.walstore.database import Damaged, verdict
-from relay_sidecar.core.node_needs import SPACE as NODE_SCOPES
-from relay_sidecar.core.node_needs import NodeScopes
+from relay_sidecar.core.caching import NODE_SCOPES, NodeScopes
 from relay_sidecar.journal.records import ObjectSeen, Saved, SavedStream
 from relay_sidecar.journal.tables import (
     ARRIVING,

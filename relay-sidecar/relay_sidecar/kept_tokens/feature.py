@@ -113,10 +113,10 @@ def _answer(decision: Replay | Refuse) -> web.StreamResponse:
             )
 
 
-async def open_kept_tokens(parts: Parts) -> Hooks:
+async def open_room(parts: Parts) -> Hooks:
     config, access, streams = parts.config, parts.access, parts.streams
-    if parts.sealer is None or access.clock is None or not access.node:
-        return Hooks(status=lambda: {"tokens": []}, restart=lambda: {"callers": []})
+    assert parts.sealer is not None
+    assert access.clock is not None
     kept = KeptTokens(
         parts.journal,
         parts.sealer,

@@ -29,10 +29,10 @@ from relay_sidecar.upstream.reflector.source import UpstreamSource
 CONNECTIONS = 512
 
 
-async def open_pool(parts: Parts) -> Hooks:
+async def open_room(parts: Parts) -> Hooks:
     config, streams, probe = parts.config, parts.streams, parts.probe
-    if config.pool is None or config.pool_token_file is None:
-        return Hooks(status=lambda: {"pool": None})
+    assert config.pool is not None
+    assert config.pool_token_file is not None
     agent = f"relay-sidecar/{VERSION}"
     token = watched_token(config.pool_token_file)
     proxy = NeighbourProxy(config.pool_connect, token, reads_own=config.pool_listen is None)

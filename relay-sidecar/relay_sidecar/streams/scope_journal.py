@@ -16,8 +16,7 @@ from msgspec import Struct
 
 from edge_sidecars.apimachinery.objects import Page
 from edge_sidecars.apimachinery.scope import ListScope
-from relay_sidecar.core.caching import may_be_kept
-from relay_sidecar.core.node_needs import SPACE as NODE_SCOPES
+from relay_sidecar.core.caching import NODE_SCOPES, may_be_kept
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import (
     Blob,

@@ -21,9 +21,9 @@ from edge_sidecars.apimachinery.status import Status, expired
 from edge_sidecars.apimachinery.store import Collection
 from edge_sidecars.apimachinery.watch_events import Failure
 from edge_sidecars.runtime.log import fields, logger, sparing
+from relay_sidecar.core.caching import NodeScopes
 from relay_sidecar.core.link import UNAUTHORIZED
 from relay_sidecar.core.min_resource_version import MinResourceVersion
-from relay_sidecar.core.node_needs import NodeScopes
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.streams.seen_objects import OVERHEAD, Askings, SeenObjects
 from relay_sidecar.streams.stream import Mover, Stream

@@ -16,10 +16,7 @@ from edge_sidecars.kubeapi import ApiTransport, Credentials, Unreachable
 from edge_sidecars.runtime.tasks import Spawn
 from relay_sidecar.access.opened import open_access
 from relay_sidecar.config.config import Config
-from relay_sidecar.endpoint_view.feature import open_endpoint_view
-from relay_sidecar.features import Door, Features, Parts, RoomListener, Run
-from relay_sidecar.kept_tokens.feature import open_kept_tokens
-from relay_sidecar.pool.feature import open_pool
+from relay_sidecar.features import Feature, Features, Parts, RoomListener, Run
 from relay_sidecar.streams.scope_journal import ScopeJournal, everything, restore
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.streams.sweep import Sweep
@@ -46,15 +43,28 @@ from relay_sidecar.wiring.upstream import (
     SCHEMAS_SHARE,
     budget_of,
     followed_streams,
-    node_objects,
     settings_of,
     upstream_link,
     upstream_source,
     upstream_transport,
 )
 
-# The view goes by the verdicts of the pool, which is opened before it.
-FEATURES: Final[Sequence[Door]] = (open_pool, open_kept_tokens, open_endpoint_view)
+# In this order: the view goes by the verdicts of the pool, the node fetches tokens to keep.
+FEATURES: Final = (
+    Feature("relay_sidecar.pool.feature", lambda it: it.pool is not None, {"pool": None}),
+    Feature(
+        "relay_sidecar.kept_tokens.feature",
+        lambda it: it.keep_secrets is not None and it.client_ca_file is not None,
+        {"tokens": []},
+        {"callers": []},
+    ),
+    Feature(
+        "relay_sidecar.endpoint_view.feature",
+        lambda it: it.endpoint_view is not None,
+        {"endpointView": None},
+    ),
+    Feature("relay_sidecar.wiring.node", lambda it: it.client_ca_file is not None),
+)
 # In intervals of the probe, since rare probes are for a link that is to be quiet: how old discovery
 # may be when the link goes.
 DOCUMENT_INTERVALS = 120
@@ -223,12 +233,6 @@ async def open_relay(
         journal.rewrite_from(state)
     run: list[Run] = [probe.run, *features.run, partial(Sweep(streams).run, journal)]
     run += [refresh.run, published.run]
-    if access.node:
-        tokens = features.tokens
-        fetched = node_objects(
-            config, access.node, streams, transport, probe, journal, tokens=tokens
-        )
-        run.append(fetched.run)
     run += [partial(keep_preloaded, streams, known, wanted) for wanted in config.preload]
     report = RelayReport(config, transport, probe, opened, streams, features)
     return Relay(api, report, features.listeners, run, spawn)

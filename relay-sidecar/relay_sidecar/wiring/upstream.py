@@ -4,7 +4,6 @@ and for reads."""
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 
-from edge_sidecars.apimachinery.objects import Item
 from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.kubeapi import (
     MAX_AGE,
@@ -21,7 +20,6 @@ from edge_sidecars.runtime.tasks import Spawn
 from relay_sidecar.config.config import Config
 from relay_sidecar.core.link import UpstreamLink
 from relay_sidecar.core.min_resource_version import MinResourceVersion
-from relay_sidecar.core.node_needs import pods_of
 from relay_sidecar.core.stream.reflection import WATCH_TIMEOUT
 from relay_sidecar.features import Features
 from relay_sidecar.journal.journal import Journal
@@ -29,8 +27,6 @@ from relay_sidecar.streams.stream import Stream
 from relay_sidecar.streams.streams import DEFAULT_BUDGET, Limits, Streams
 from relay_sidecar.telemetry.metrics import RelayCounters
 from relay_sidecar.upstream.link_probe import LinkProbe
-from relay_sidecar.upstream.node_objects import NodeObjects, NodeTokens
-from relay_sidecar.upstream.node_source import NodeSource
 from relay_sidecar.upstream.reflector.reflector import ReflectorFactory
 from relay_sidecar.upstream.reflector.source import CloudFeed, Feed, UpstreamSource
 from relay_sidecar.web.reads.freshness import ReadSettings
@@ -131,34 +127,6 @@ def followed_streams(
         kind_of=kind_of,
         is_shared=features.is_shared,
     )
-
-
-def node_objects(
-    config: Config,
-    node: str,
-    streams: Streams,
-    transport: ApiTransport,
-    probe: LinkProbe,
-    journal: Journal,
-    *,
-    tokens: NodeTokens | None,
-) -> NodeObjects:
-    """What the components of `node` need, requested by the relay."""
-    source = NodeSource(
-        transport,
-        timeout=config.request_timeout,
-        met=probe.met,
-        authenticated=probe.authenticated,
-    )
-
-    async def remember(resource: ResourceName, item: Item, asked_at: float) -> None:
-        records = streams.seen.remember(
-            resource, item, at=asked_at, asked_at=asked_at, is_of_node=True
-        )
-        if records:
-            await journal.commit(*records)
-
-    return NodeObjects(node, pods_of(node), streams, source, remember, tokens)
 
 
 def budget_of(config: Config) -> int:

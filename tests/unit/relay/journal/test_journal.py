@@ -19,7 +19,7 @@ from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from edge_sidecars.walstore.files import DirectoryInUse
-from relay_sidecar.core.node_needs import SPACE as NODE_SCOPES
+from relay_sidecar.core.caching import NODE_SCOPES
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import (
     Blob,

@@ -10,7 +10,7 @@ from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.apimachinery.store import fingerprint_of
-from relay_sidecar.core.node_needs import SPACE as NODE
+from relay_sidecar.core.caching import NODE_SCOPES as NODE
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Blob
 from relay_sidecar.streams.scope_journal import SPACE, ScopeJournal, restore

@@ -45,6 +45,7 @@ class Site:
     def hold(self, scope: ListScope, version: int) -> Stream:
         streams = self.world.streams
         stream = streams.exactly(scope) or streams._made(scope, now=0.0)
+        streams.use(stream, now=0.0)
         stream.replace(Page("PodList", "v1", version, "", [item("a", 90)]), gone=expired())
         return stream
 

@@ -1,7 +1,8 @@
-"""Single objects and tokens, as the relay itself asks upstream for them with the node's identity.
+"""The door: with `--client-ca-file`, the relay requests what the components of its node need.
 
-Guarantees: one whole answer, or `Unreachable`; each answer of an API server is evidence that the
-link is there, each failure that it may not be.
+Single objects and tokens are requested with the node's identity. Guarantees: one whole answer, or
+`Unreachable`; each answer of an API server is evidence that the link is there, each failure that it
+may not be.
 """
 
 import json
@@ -10,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from edge_sidecars.apimachinery.objects import Item
+from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.scope import ListScope, ResourceName
 from edge_sidecars.kubeapi import (
     ApiTransport,
@@ -20,6 +23,7 @@ from edge_sidecars.kubeapi import (
     Unreachable,
 )
 from relay_sidecar.core.link import LinkEvidence, is_of_api_server
+from relay_sidecar.core.node_needs import pods_of
 from relay_sidecar.core.token_request import (
     API_VERSION,
     JSON,
@@ -27,7 +31,9 @@ from relay_sidecar.core.token_request import (
     MAX_BODY,
     TokenRequestKey,
 )
+from relay_sidecar.features import Hooks, Parts
 from relay_sidecar.upstream.failures import evidence_of
+from relay_sidecar.upstream.node_objects import NodeObjects
 
 # Bytes of one object: etcd's limit of a request is 1.5 MiB.
 MAX_OBJECT: Final = 4 * 1024 * 1024
@@ -117,3 +123,24 @@ def _token_request(key: TokenRequestKey) -> bytes:
         }
     request = {"apiVersion": API_VERSION, "kind": KIND, "spec": spec}
     return json.dumps(request, separators=(",", ":")).encode()
+
+
+async def open_room(parts: Parts) -> Hooks:
+    node, streams = parts.access.node, parts.streams
+    source = NodeSource(
+        parts.transport,
+        timeout=parts.config.request_timeout,
+        met=parts.probe.met,
+        authenticated=parts.probe.authenticated,
+    )
+
+    async def remember(resource: ResourceName, item: Item, asked_at: float) -> None:
+        records = streams.seen.remember(
+            resource, item, at=asked_at, asked_at=asked_at, is_of_node=True
+        )
+        if records:
+            await parts.journal.commit(*records)
+
+    tokens = parts.features.tokens
+    fetched = NodeObjects(node, pods_of(node), streams, source, remember, tokens)
+    return Hooks(run=[fetched.run])
