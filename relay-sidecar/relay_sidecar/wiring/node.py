@@ -13,7 +13,7 @@ from typing import Final
 
 from edge_sidecars.apimachinery.objects import Item
 from edge_sidecars.apimachinery.resources import ResourceName
-from edge_sidecars.apimachinery.scope import ListScope, ResourceName
+from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.kubeapi import (
     ApiTransport,
     Request,
