@@ -503,6 +503,7 @@ class TokenRequests(RuleBasedStateMachine):
         self._see(uid, grace)
         pods = dict.fromkeys(self.pods) | {uid: grace}
         self.perform(self.answers.pods_listed(pods, now=self.now))
+        self._forget(lambda key: key.pod_uid not in self.pods)
 
     @rule(seconds=st.sampled_from([0.5, 5.0, 40.0]))
     def time_passes(self, seconds: float) -> None:
