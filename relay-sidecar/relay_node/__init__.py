@@ -9,3 +9,9 @@ identity     whose certificate kubelet's kubeconfig has
 kubelet_api  requests as kubelet sends them
 ipam_gc      when the reserved addresses of pods end
 """
+
+from typing import Final
+
+# What clients of a cluster call the API server, and a node itself: of the relay's certificates.
+NAMES: Final = ("kubernetes.default.svc", "kubernetes.default", "kubernetes", "localhost")
+ADDRESSES: Final = ("127.0.0.1", "::1")

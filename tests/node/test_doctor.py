@@ -55,11 +55,10 @@ def hold_to_one_another(
     try:
         if isinstance(breakage, Breakage):
             breakage.do(breaking)
-            told = node.relay("node", "doctor")
         else:
             breakage.do(cluster, node, breaking)
             is_cut = breakage.is_cut
-            told = heard(cluster, node, breakage.word)
+        told = heard(cluster, node, breakage.word)
         if not is_cut:
             node.cut()
             is_cut = True
@@ -87,8 +86,8 @@ def hold_to_one_another(
 
 
 def heard(cluster: NodeCluster, node: Node, word: str) -> Done:
-    """What doctor says once it is that word: of a component that was just started it does not know
-    yet whether it asks the relay."""
+    """What doctor says once it is that word: after a start of a component, or of the relay, it does
+    not know yet whether the one asks the other."""
     told = node.relay("node", "doctor")
 
     def is_said() -> bool:

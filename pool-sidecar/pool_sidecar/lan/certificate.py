@@ -6,20 +6,18 @@ cannot be read, is replaced by a new one (N9).
 """
 
 import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from edge_sidecars.runtime.cli.values import BadInput, describe_failure
 from edge_sidecars.runtime.log import fields, logger
+from edge_sidecars.runtime.self_signed import BEGIN_KEY, self_signed
 from pool_sidecar.core.members import common_name, to_der
 from pool_sidecar.lan.tls import is_pair
 
 FILE: Final = "member.pem"
 MODE: Final = 0o600
-BEGIN_KEY: Final = "-----BEGIN PRIVATE KEY-----"
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ def own_certificate(folder: Path, node: str) -> Certificate:
         return found
     if kept:
         logger.warning("the key cannot be used: making another one", extra=fields(file=path))
-    made = _make(node)
+    made = Certificate(*self_signed(common_name(node)))
     try:
         write_private(path, made.certificate + made.key)
     except OSError as error:
@@ -77,18 +75,3 @@ def _parsed(text: str, node: str) -> Certificate | None:
     if not is_own or not is_pair(certificate, key):
         return None
     return Certificate(certificate, key)
-
-
-def _make(node: str) -> Certificate:
-    """By a process of its own: the package `cryptography` takes 8 MiB, which only ends with the
-    process that has imported it. Raises `BadInput`."""
-    # An image's program has told its interpreter where the packages are; another one is told here,
-    # and not to look into the working directory first.
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-P", "-m", "pool_sidecar.lan.new_certificate", common_name(node)]
-    made = subprocess.run(command, capture_output=True, encoding="ascii", check=False, env=environ)
-    if made.returncode:
-        reason = made.stderr.strip().rpartition("\n")[2] or f"exit status {made.returncode}"
-        raise BadInput(f"no key can be made for node {node}: {reason}")
-    certificate, begin, key = made.stdout.partition(BEGIN_KEY)
-    return Certificate(certificate, begin + key)

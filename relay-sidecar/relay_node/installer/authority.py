@@ -15,19 +15,15 @@ from typing import Final
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.hazmat.primitives import serialization
 
+from edge_sidecars.runtime.certificate_maker import Key, issue, key_pem, new_key, pem
 from edge_sidecars.runtime.cli.values import BadInput, describe_failure
+from relay_node import ADDRESSES, NAMES
 from relay_node.file_state import write_whole
 from relay_node.installer.installation import PUBLIC_CA, SERVING
 
-VALID_FROM: Final = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
 CA_LIFE: Final = datetime.timedelta(days=3650)
-# What clients of a cluster call the API server, and a node itself.
-NAMES: Final = ("kubernetes.default.svc", "kubernetes.default", "kubernetes", "localhost")
-ADDRESSES: Final = ("127.0.0.1", "::1")
 # Loopback and link-local: RFC 1122, 4291, 3927.
 OWN_NETWORKS: Final = ("127.0.0.0/8", "::1/128", "169.254.0.0/16", "fe80::/10")
 # In the data directory.
@@ -61,30 +57,24 @@ def ensure_serving(data_dir: Path, addresses: Collection[str], *, now: datetime.
         ) from error
 
 
-def _authority(
-    data_dir: Path, now: datetime.datetime
-) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
+def _authority(data_dir: Path, now: datetime.datetime) -> tuple[Key, x509.Certificate]:
     paths = data_dir / CA_KEY, data_dir / PUBLIC_CA
     if not any(path.exists() for path in paths):
-        key = ec.generate_private_key(ec.SECP256R1())
+        key = new_key()
         # Without its certificate the key is made anew: what trusts a CA names the certificate.
-        write_whole(paths[0], _key_pem(key), mode=0o600)
-        write_whole(paths[1], _pem(_self_signed(key, now)), mode=0o644)
+        write_whole(paths[0], key_pem(key), mode=0o600)
+        write_whole(paths[1], pem(_self_signed(key, now)), mode=0o644)
     return _read_authority(*paths)
 
 
-def _read_authority(
-    key_file: Path, certificate_file: Path
-) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
+def _read_authority(key_file: Path, certificate_file: Path) -> tuple[Key, x509.Certificate]:
     try:
         key = serialization.load_pem_private_key(key_file.read_bytes(), password=None)
         certificate = x509.load_pem_x509_certificate(certificate_file.read_bytes())
     except (OSError, ValueError, TypeError) as error:
         why = describe_failure(error)
         raise BadInput(f"{key_file} with {certificate_file}: {why}; {_REMAKE}") from error
-    if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != (
-        certificate.public_key()
-    ):
+    if not isinstance(key, Key) or key.public_key() != certificate.public_key():
         raise BadInput(f"{key_file} is not the key of {certificate_file}; {_REMAKE}")
     return key, certificate
 
@@ -92,16 +82,9 @@ def _read_authority(
 _REMAKE = "delete both, run this again, and restart all that read the certificate"
 
 
-def _self_signed(key: ec.EllipticCurvePrivateKey, now: datetime.datetime) -> x509.Certificate:
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "relay-sidecar of this node")])
-    public = key.public_key()
-    return (
-        _builder(name, name, public, until=now + CA_LIFE)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_key_usage(signs=True), critical=True)
-        .add_extension(x509.NameConstraints(_own_names(), None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
+def _self_signed(key: Key, now: datetime.datetime) -> x509.Certificate:
+    name, until = "relay-sidecar of this node", now + CA_LIFE
+    return issue(name, key.public_key(), key=key, until=until, may_sign_for=_own_names())
 
 
 def _own_names() -> list[x509.GeneralName]:
@@ -128,81 +111,22 @@ def _check_own(address: str) -> None:
         )
 
 
-def _serving(
-    ca_key: ec.EllipticCurvePrivateKey, ca: x509.Certificate, addresses: Iterable[str]
-) -> bytes:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "relay-sidecar")])
-    alternatives: list[x509.GeneralName] = [x509.DNSName(each) for each in NAMES]
-    alternatives += [x509.IPAddress(ipaddress.ip_address(each)) for each in sorted(addresses)]
-    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key())
-    certificate = (
-        _builder(name, ca.subject, key.public_key(), until=ca.not_valid_after_utc)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_key_usage(signs=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(issuer, critical=False)
-        .add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
-        .sign(ca_key, hashes.SHA256())
-    )
-    return _pem(certificate) + _key_pem(key)
+def _serving(ca_key: Key, ca: x509.Certificate, addresses: Iterable[str]) -> bytes:
+    key, names = new_key(), (*NAMES, *sorted(addresses))
+    until = ca.not_valid_after_utc
+    made = issue("relay-sidecar", key.public_key(), key=ca_key, issuer=ca, names=names, until=until)
+    return pem(made) + key_pem(key)
 
 
 def _serves(file: Path, ca: x509.Certificate, addresses: Iterable[str]) -> bool:
     """Whether the file has a key with a certificate of the CA for these addresses."""
     try:
-        pem = file.read_bytes()
-        certificate = x509.load_pem_x509_certificate(pem)
-        key = serialization.load_pem_private_key(pem, password=None)
+        content = file.read_bytes()
+        certificate = x509.load_pem_x509_certificate(content)
+        key = serialization.load_pem_private_key(content, password=None)
         certificate.verify_directly_issued_by(ca)
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (OSError, ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound):
         return False
     there = {str(each) for each in names.get_values_for_type(x509.IPAddress)}
     return key.public_key() == certificate.public_key() and there.issuperset(addresses)
-
-
-def _builder(
-    subject: x509.Name,
-    issuer: x509.Name,
-    public: ec.EllipticCurvePublicKey,
-    *,
-    until: datetime.datetime,
-) -> x509.CertificateBuilder:
-    identifier = x509.SubjectKeyIdentifier.from_public_key(public)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(public)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(VALID_FROM)
-        .not_valid_after(until)
-        .add_extension(identifier, critical=False)
-    )
-
-
-def _key_usage(*, signs: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=not signs,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=signs,
-        crl_sign=signs,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)
-
-
-def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )

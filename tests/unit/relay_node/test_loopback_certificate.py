@@ -1,7 +1,6 @@
 """The certificate of a relay in a pod: trusted by itself alone, and it signs nothing else."""
 
 import stat
-from ctypes import c_int32, c_long
 from pathlib import Path
 
 import pytest
@@ -9,13 +8,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from edge_sidecars.runtime.cli.values import BadInput
-from relay_node.in_cluster import loopback_certificate
-from relay_node.in_cluster.loopback_certificate import (
-    ADDRESSES,
-    NAMES,
-    ensure_loopback_serving,
-)
-from relay_node.installer import authority
+from relay_node import ADDRESSES, NAMES
+from relay_node.in_cluster.loopback_certificate import ensure_loopback_serving
 
 
 def test_it_names_what_clients_of_a_pod_call_the_api_server(tmp_path: Path) -> None:
@@ -26,7 +20,6 @@ def test_it_names_what_clients_of_a_pod_call_the_api_server(tmp_path: Path) -> N
     assert names.get_values_for_type(x509.DNSName) == list(NAMES)
     there = [str(it) for it in names.get_values_for_type(x509.IPAddress)]
     assert there == list(ADDRESSES)
-    assert (NAMES, ADDRESSES) == (authority.NAMES, authority.ADDRESSES)
 
 
 def test_it_is_no_authority_and_signs_itself(tmp_path: Path) -> None:
@@ -54,17 +47,6 @@ def test_what_exists_stays_and_no_two_are_the_same(tmp_path: Path) -> None:
     first = ensure_loopback_serving(tmp_path / "a.pem").read_bytes()
     assert ensure_loopback_serving(tmp_path / "a.pem").read_bytes() == first
     assert ensure_loopback_serving(tmp_path / "b.pem").read_bytes() != first
-
-
-def test_the_serial_is_whole_where_a_long_has_32_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    short = {
-        name: (result, tuple(c_int32 if it is c_long else it for it in arguments))
-        for name, (result, arguments) in loopback_certificate._FUNCTIONS.items()
-    }
-    monkeypatch.setattr(loopback_certificate, "_FUNCTIONS", short)
-    serial = (1 << 61) + (1 << 31)
-    certificate, _ = loopback_certificate.loopback_certificate(serial)
-    assert x509.load_pem_x509_certificate(certificate).serial_number == serial
 
 
 @pytest.mark.parametrize("text", ["/", ".", "tls.crt"])

@@ -77,6 +77,6 @@ def test_a_key_that_cannot_be_made_is_one_line(
     )
     broken.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(broken))
-    with pytest.raises(BadInput, match=r"^no key can be made for node n1: ImportError: no crypt"):
+    with pytest.raises(BadInput, match=r"^no key can be made: ImportError: no crypt"):
         own_certificate(tmp_path / "data", "n1")
     assert not (tmp_path / "data" / FILE).exists()
