@@ -20,28 +20,28 @@ _TITLES = ("NODE", "VERDICT", "FOR", "LINK", "ADDRESS")
 _READY = {True: "ready", False: "not ready"}
 
 
-def table(told: Mapping[str, Any]) -> str:
+def table(document: Mapping[str, Any]) -> str:
     """Of a /status document."""
-    link = f"{told['link']}, via {told['via']}" if told["via"] else told["link"]
+    link = f"{document['link']}, via {document['via']}" if document["via"] else document["link"]
     summary = [
-        ("MEMBER", f"{told['version']}, up for {age(told['uptimeSeconds'])}"),
-        ("NODE", told["node"]),
-        ("POOL", told["pool"] or "none"),
-        ("READY", "yes" if told["isReady"] else f"no: {told['lack']}"),
-        ("ROLE", told["role"]),
+        ("MEMBER", f"{document['version']}, up for {age(document['uptimeSeconds'])}"),
+        ("NODE", document["node"]),
+        ("POOL", document["pool"] or "none"),
+        ("READY", "yes" if document["isReady"] else f"no: {document['lack']}"),
+        ("ROLE", document["role"]),
         ("LINK", link),
-        ("SHARED", _shared(told)),
-        ("KUBELET", "answers" if told["kubelet"] else "does not answer"),
-        ("LENDS TO", ", ".join(told["borrowers"]) or "nobody"),
-        ("HEARTBEATS", str(told["heartbeats"])),
+        ("SHARED", _shared(document)),
+        ("KUBELET", "answers" if document["kubelet"] else "does not answer"),
+        ("LENDS TO", ", ".join(document["borrowers"]) or "no member"),
+        ("HEARTBEATS", str(document["heartbeats"])),
     ]
-    return page(summary, (_TITLES, list(map(_row, told["peers"]))))
+    return page(summary, (_TITLES, list(map(_row, document["peers"]))))
 
 
-def _shared(told: Mapping[str, Any]) -> str:
+def _shared(document: Mapping[str, Any]) -> str:
     """What the pool shares, and who leads."""
-    hub = told["node"] if told["role"] == Role.LEADER else told["hub"]
-    streams = [f"{it['resource']} {_READY[it['ready']]}" for it in told["shared"]]
+    hub = document["node"] if document["role"] == Role.LEADER else document["hub"]
+    streams = [f"{it['resource']} {_READY[it['ready']]}" for it in document["shared"]]
     return f"{f'from {hub}' if hub else 'no hub'}: {', '.join(streams) or 'nothing'}"
 
 

@@ -50,7 +50,7 @@ def hold_to_one_another(
 ) -> str:
     """Returns what is wrong with doctor's word, or ""."""
     node = cluster.nodes[name]
-    theirs = [it for it in cluster.pods().values() if it.node == name]
+    theirs = _pods_of(cluster, name)
     breaking, is_cut = BreakingNode(node), False
     try:
         if isinstance(breakage, Breakage):
@@ -73,7 +73,10 @@ def hold_to_one_another(
             answers = ("ctr", "-n=k8s.io", "version")
             cluster.until(lambda: node.run(*answers).status == 0, what="containerd answers")
             breakage.undo(cluster, node)
-        cluster.until(lambda: is_back(cluster, node, theirs), what=f"{name} is whole again")
+        # By now its pods may have other addresses.
+        cluster.until(
+            lambda: is_back(cluster, node, _pods_of(cluster, name)), what=f"{name} is whole again"
+        )
         cluster.until(lambda: name in cluster.ready(), what=f"{name} is Ready again")
         cluster.until_doctor_finds_nothing(name)
     came = "did not come back" if took is None else f"came back after {took:.1f} s"
@@ -83,6 +86,10 @@ def hold_to_one_another(
         return f"doctor should say {breakage.word}, {breakage.says!r}: {said}"
     is_right = breakage.comes_back in (None, took is not None)
     return "" if is_right else f"a contradiction: {said}"
+
+
+def _pods_of(cluster: NodeCluster, name: str) -> list[PodFacts]:
+    return [it for it in cluster.pods().values() if it.node == name]
 
 
 def heard(cluster: NodeCluster, node: Node, word: str) -> Done:

@@ -66,7 +66,7 @@ def label_key(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ControllerConfig:
-    """Everything that `pool-sidecar controller` is told; durations in seconds."""
+    """All settings of `pool-sidecar controller`; durations in seconds."""
 
     pool_label: str = option(
         "KEY",

@@ -58,7 +58,7 @@ def lan_address(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class MemberConfig:
-    """Everything that the member is told; durations in seconds, sizes in bytes."""
+    """All settings of the member; durations in seconds, sizes in bytes."""
 
     node: str = option("NAME", "of this node; default: NODE_NAME", default="", group="this node")
     lan_addresses: tuple[str, ...] = option(

@@ -1,8 +1,8 @@
 """Tells people what was decided, by Events on Nodes, as `kubectl describe node` shows them.
 
-Guarantees: an Event is told once for as long as it is so, and two controllers that decide the same
-tell it once, since its name follows from the Node, the reason and the moment at which the Node's
-Ready last changed.
+Guarantees: an Event is recorded once for as long as its cause lasts; two controllers that decide
+the same record one, since its name follows from the Node, the reason and the moment at which the
+Node's Ready last changed.
 """
 
 from collections import OrderedDict
@@ -15,7 +15,7 @@ from pool_sidecar.core.controller.node_state import NodeState
 
 COMPONENT: Final = "pool-controller"
 MAX_WAITING: Final = 1000
-# So many are remembered as told; more are told again, to the same effect.
+# Bounds what is remembered as recorded; more are recorded again, to the same effect.
 MAX_TOLD: Final = 20_000
 
 
@@ -27,7 +27,7 @@ class NodeEvents:
         self._known: OrderedDict[str, None] = OrderedDict()
 
     def tell(self, node: NodeState, reason: str, message: str, *, is_warning: bool = True) -> None:
-        """Nothing where it was told already."""
+        """Records nothing twice."""
         found = event(node, reason, message, is_warning=is_warning)
         if found.digest in self._known:
             return

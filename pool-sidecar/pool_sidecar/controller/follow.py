@@ -1,7 +1,7 @@
 """Nodes and PoolMembers as the API server sends them, into the core.
 
-Guarantees: the core is told in the turn of the event loop in which a change came, with the time of
-that moment; a list is told as one, since what it has may be of any age.
+Guarantees: a change reaches the core in the turn of the event loop in which it came, with the time
+of that moment; a list reaches it as one, since what it has may be of any age.
 """
 
 from collections.abc import Callable, Sequence

@@ -84,16 +84,16 @@ class Announcements:
         self._written = status
 
     def status(self, it: Situation, now: float) -> MemberStatus | None:
-        """What to write now; None where all is said. Only with a link, after `found`."""
+        """What to write now; None where there is nothing new. Only with a link, after `found`."""
         if self._written is None or now - self._tried_at < PAUSE:
             return None
-        told = self._written
+        written = self._written
         link, via = self._held_link(it, now)
         if link is Link.OWN and self._condition != CloudLink(True):
-            link, via = told.link, told.via
+            link, via = written.link, written.via
         report = self._report(it, now)
         wanted = MemberStatus(it.addresses, it.certificates, link, via, report)
-        if wanted == told:
+        if wanted == written:
             return None
         self._tried_at = now
         return wanted
@@ -104,8 +104,8 @@ class Announcements:
         if link is None or link is Link.NONE:
             return None
         wanted = CloudLink(link is Link.OWN, via)
-        told = self._written
-        if not wanted.is_up and (told is None or told.link is not Link.LENT):
+        written = self._written
+        if not wanted.is_up and (written is None or written.link is not Link.LENT):
             return None
         return None if wanted == self._condition else wanted
 
@@ -121,33 +121,33 @@ class Announcements:
         present = (it.link, it.via)
         if present != self._link:
             self._link, self._link_since = present, now
-        told = self._written
-        if told is None:
+        written = self._written
+        if written is None:
             return None, ""
         if now - self._link_since >= HELD and it.link is not Link.NONE:
             return present
-        return told.link, told.via
+        return written.link, written.via
 
     def _report(self, it: Situation, now: float) -> Report | None:
-        told = None if self._written is None else self._written.report
-        before = () if told is None else told.verdicts
+        last = None if self._written is None else self._written.report
+        before = () if last is None else last.verdicts
         named = _verdicts(it.verdicts, now)
         for name, standing in it.verdicts.items():
             (self._by_word.add if standing.is_word else self._by_word.discard)(name)
         if not (named or before or it.is_trouble or it.is_rumour):
-            return told
+            return last
         every = self._every(it, now)
         changed = self._changed(it, before, named, now)
         if changed:
             for name in changed:
                 self._changed_at[name] = now
-            return self._next(told, every, named)
+            return self._next(last, every, named)
         if named and all(v.node in it.judged for v in named):
-            return told
+            return last
         # It counts as fresh for three of the periods that it names itself.
-        promised = every if told is None else told.every
+        promised = every if last is None else last.every
         is_due = now - self._reported_at >= min(every, promised)
-        return self._next(told, every, named) if is_due else told
+        return self._next(last, every, named) if is_due else last
 
     def _every(self, it: Situation, now: float) -> int:
         """Seconds between two reports of now."""
@@ -169,11 +169,11 @@ class Announcements:
         now: float,
     ) -> set[str]:
         """The peers whose verdict is a reason to report at once."""
-        told = {v.node: v for v in before}
+        earlier = {v.node: v for v in before}
         present = {v.node: v for v in named}
         found = set()
-        for name in told.keys() | present.keys():
-            old, new = told.get(name), present.get(name)
+        for name in earlier.keys() | present.keys():
+            old, new = earlier.get(name), present.get(name)
             is_same = old is not None and new is not None and old.verdict is new.verdict
             takes_back = not is_same and old is not None and is_vote(old)
             becomes_vote = (
@@ -190,8 +190,8 @@ class Announcements:
                 found.add(name)
         return found
 
-    def _next(self, told: Report | None, every: int, named: tuple[PeerVerdict, ...]) -> Report:
-        return Report(1 if told is None else told.sequence + 1, every, named)
+    def _next(self, last: Report | None, every: int, named: tuple[PeerVerdict, ...]) -> Report:
+        return Report(1 if last is None else last.sequence + 1, every, named)
 
 
 def _verdicts(verdicts: Mapping[str, Standing], now: float) -> tuple[PeerVerdict, ...]:

@@ -32,10 +32,10 @@ class Hearing:
 
 def identity_of(peer: Peer) -> str:
     """Its addresses and certificates, as a digest."""
-    told = hashlib.sha256()
+    digest = hashlib.sha256()
     for part in (*(it.encode() for it in peer.addresses), b"", *peer.certificates):
-        told.update(len(part).to_bytes(4, "big") + part)
-    return told.hexdigest()
+        digest.update(len(part).to_bytes(4, "big") + part)
+    return digest.hexdigest()
 
 
 def encode(heard: Mapping[str, Hearing], *, now: float, boot_id: str) -> str:

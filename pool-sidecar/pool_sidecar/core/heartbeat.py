@@ -101,9 +101,9 @@ class Heartbeat:
         age = (wall - lease.renewed) / MICRO
         is_stale = age > STALE or age < -AHEAD
         # Two looks may come soon after each other.
-        stands = now - self._last_since > STALE
+        is_unchanged = now - self._last_since > STALE
         is_healthy = healthy_at is not None and 0 <= now - healthy_at <= HEALTHY_FOR
-        if not (is_stale or stands):
+        if not (is_stale or is_unchanged):
             # It may have been kubelet's last one: that shows before the next look is due.
             self._due = min(self._due, now + max(IN_TURN - age, RETRY))
             return None

@@ -113,7 +113,7 @@ def _verdicts(found: Any) -> dict[str, Verdict]:
         return {}
     if not isinstance(found, dict) or len(found) >= MAX_MEMBERS or not all(map(_is_name, found)):
         raise ValueError("a state with verdicts that are none")
-    return {name: Verdict(told) for name, told in found.items()}
+    return {name: Verdict(verdict) for name, verdict in found.items()}
 
 
 def _streams(found: Any) -> tuple[PoolStream, ...]:

@@ -8,7 +8,7 @@
 A vote that a node is gone weighs more than an own verdict: SILENT is one only once the kernel has
 found no host at the peer's address (`testimony`); until then it is reported as DEGRADED.
 
-Guarantees: a peer of which too little is known has no verdict, which nobody counts. DEGRADED and
+Guarantees: a peer of which too little is known has no verdict, which does not count. DEGRADED and
 SILENT are shown as NEVER_HEARD unless the peer was heard alive within a day, by this process or one
 before it (`hearing`), over the very address and certificate that it has now, so that a closed port
 is not taken for a death. A gap in the own loop voids all verdicts. Where most peers turn silent at
@@ -222,7 +222,7 @@ class Peers:
         if record is None:
             return
         if sign is Sign.HOST_LIVES:
-            # It says nothing any more: what it said last is over.
+            # It does not answer any more: its last state is void.
             record.heard = None
             record.judge(Verdict.DEGRADED, now)
             self._judge_relief(now)
@@ -246,8 +246,8 @@ class Peers:
 
     def testimony(self, now: float) -> dict[str, Standing]:
         """The verdicts as a report has them."""
-        told = ((name, it.testified(now)) for name, it in sorted(self._records.items()))
-        return {name: it for name, it in told if it and it.verdict is not Verdict.ALIVE}
+        testified = ((name, it.testified(now)) for name, it in sorted(self._records.items()))
+        return {name: it for name, it in testified if it and it.verdict is not Verdict.ALIVE}
 
     def state(self, name: str, now: float, *, within: float = STATE_VALID) -> LanState | None:
         """The peer's own word, of the last so many seconds."""

@@ -4,10 +4,10 @@
     own link down, or back for less: the lender, while it lends; else the next one ----> Lent
     neither -------------------------------------------------> None
 
-Guarantees: a borrower never lends; without news about it the own link counts as down; nobody leads
-whose own link is not up, whose relay does not follow all pool-scoped streams, or whose claim ends
-within `LEAD_MARGIN` seconds. The order of lenders is stable, differs from node to node, and needs
-no agreement.
+Guarantees: a borrower never lends; without news about it the own link counts as down; a member does
+not lead whose own link is not up, whose relay does not follow all pool-scoped streams, or whose
+claim ends within `LEAD_MARGIN` seconds. The order of lenders is stable, differs from node to node,
+and needs no agreement.
 """
 
 import hashlib
@@ -69,7 +69,7 @@ class OwnLink:
 
 
 class OwnClaim:
-    """What the elector of this node said last: that it leads, until `valid_until`."""
+    """The last answer of the elector of this node: that it leads, until `valid_until`."""
 
     def __init__(self) -> None:
         self.transitions = 0

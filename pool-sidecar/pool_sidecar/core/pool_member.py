@@ -102,8 +102,8 @@ class PeerVerdict:
             _check(0 <= seconds <= MAX_NUMBER, f"report.verdicts.{name}", "an int64 from 0")
 
     def document(self) -> Json:
-        told: Json = {"node": self.node, "verdict": self.verdict.value, "seconds": self.seconds}
-        return told if self.heard is None else told | {"heardSeconds": self.heard}
+        document: Json = {"node": self.node, "verdict": self.verdict.value, "seconds": self.seconds}
+        return document if self.heard is None else document | {"heardSeconds": self.heard}
 
     @classmethod
     def decode(cls, found: Any) -> Self:
@@ -149,7 +149,7 @@ class Report:
 @dataclass(frozen=True, slots=True)
 class MemberStatus:
     """What the member itself writes. `via`: the lender, "" where there is none; `link`: None where
-    the member has not said. Raises `OutOfBounds`."""
+    the member has not written. Raises `OutOfBounds`."""
 
     addresses: tuple[str, ...] = ()
     certificates: tuple[str, ...] = ()

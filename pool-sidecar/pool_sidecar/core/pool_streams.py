@@ -1,7 +1,7 @@
-"""The pool-scoped streams of a relay: what it says of them, and what peers are told. Pure.
+"""The pool-scoped streams of a relay: its report of them, and what peers receive. Pure.
 
 Guarantees: a stream that a peer calls live is fed by the API server itself, not by another relay;
-what the relay said counts for `STREAMS_VALID` seconds. What is no stream raises ValueError.
+the report of the relay counts for `STREAMS_VALID` seconds. What is no stream raises ValueError.
 """
 
 import math
@@ -83,8 +83,8 @@ class RelayStreams:
         all_live_at, shown_at = self._all_live_at, self._shown_at
         self.void()
         match status:
-            case {"pool": {"streams": list(told)}} if len(told) <= MAX_STREAMS:
-                found = list(map(_parsed, told))
+            case {"pool": {"streams": list(streams)}} if len(streams) <= MAX_STREAMS:
+                found = list(map(_parsed, streams))
             case {"pool": None} | {"link": _}:
                 found = []  # Of a relay that shows its peers nothing.
             case _:
@@ -121,9 +121,9 @@ def _version(found: Any) -> int:
     raise ValueError("a stream with a version that is none")
 
 
-def _parsed(told: Any) -> tuple[bool, PoolStream | None]:
-    """Whether it is live, wherever from; and what peers are told, None before its first list."""
-    match told:
+def _parsed(raw: Any) -> tuple[bool, PoolStream | None]:
+    """Whether it is live, wherever from; and what peers receive, None before its first list."""
+    match raw:
         case {"state": str(state), "source": str(source), "cursor": cursor, **rest}:
             is_live = state == LIVE
             if cursor is None:

@@ -13,8 +13,8 @@ SILENT_FOR: Final = 40
 DEGRADED_FOR: Final = 300
 
 
-def is_vote(told: PeerVerdict) -> bool:
+def is_vote(peer: PeerVerdict) -> bool:
     """Whether it says that the node is gone, and has been so for long enough."""
-    if told.verdict is Verdict.SILENT:
-        return told.seconds >= SILENT_FOR
-    return told.verdict is Verdict.DEGRADED and told.seconds >= DEGRADED_FOR
+    if peer.verdict is Verdict.SILENT:
+        return peer.seconds >= SILENT_FOR
+    return peer.verdict is Verdict.DEGRADED and peer.seconds >= DEGRADED_FOR

@@ -96,7 +96,7 @@ class PeerClient:
         self._waited = 0
         self._was_kept = False
         self._attempt = _Attempt()
-        # By what the peer knows this node again, which it said last.
+        # By what the peer knows this node again: its last state.
         self._ticket = ""
         # When the first round ended in which TCP had no sign; what its host has been asked for.
         self._unheard_since: float | None = None

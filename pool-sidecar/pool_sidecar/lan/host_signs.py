@@ -109,8 +109,8 @@ class HostSigns:
         found = False
         with suppress(OSError):  # The queue is empty.
             for _ in range(_MOST):
-                _, told, _, _ = self._sock.recvmsg(1, 256, socket.MSG_ERRQUEUE)
-                found = found or any(self._is_its_own(*it) for it in told)
+                _, errors, _, _ = self._sock.recvmsg(1, 256, socket.MSG_ERRQUEUE)
+                found = found or any(self._is_its_own(*it) for it in errors)
         return found
 
     def _is_its_own(self, level: int, kind: int, data: bytes) -> bool:
@@ -157,8 +157,8 @@ def _asked(
     content = body + struct.pack("=HH", 4 + len(value), attribute) + value
     sock.send(_HEADER.pack(_HEADER.size + len(content), kind, _REQUEST, 1, 0) + content)
     answer = sock.recv(_DATAGRAM)
-    length, told, *_ = _HEADER.unpack_from(answer)
-    if told != wanted:
+    length, kind, *_ = _HEADER.unpack_from(answer)
+    if kind != wanted:
         return None
     at = _HEADER.size + len(body)
     found = {_BODY: answer[_HEADER.size : at]}

@@ -48,7 +48,7 @@ READ_AUTHORIZATION: Final = "authorization"
 
 class LocalProxy:
     """`servers`: hosts and ports, each of which means this node's API server. `lender()`: whom to
-    borrow from now, None where there is nobody; `failed` is told of one that did not lend.
+    borrow from now, None where there is none; `failed` is called with one that did not lend.
     `peer(name)`: another member of the pool. `node`: this one; `relay`: host and port of what its
     relay shows."""
 
@@ -150,8 +150,8 @@ class LocalProxy:
             why = "Proxy-Authorization lacks the token of --token-file"
             near.writer.write(refusal(HTTPStatus.PROXY_AUTHENTICATION_REQUIRED, why))
         elif method != "CONNECT" or (host.strip("[]").lower(), port) not in self._servers:
-            told = ", ".join(f"{it[0]}:{it[1]}" for it in sorted(self._servers))
-            why = f"tunnels lead to this node's API server only: {told}"
+            servers = ", ".join(f"{it[0]}:{it[1]}" for it in sorted(self._servers))
+            why = f"tunnels lead to this node's API server only: {servers}"
             near.writer.write(refusal(HTTPStatus.FORBIDDEN, why))
         elif not is_own and (self._open >= MAX_CONNECTIONS or boottime() < self._full_until):
             near.writer.write(refusal(HTTPStatus.TOO_MANY_REQUESTS, "no connection is left"))

@@ -3,7 +3,7 @@
 Guarantees: a tunnel is reset when either side left bytes unacknowledged for `USER_TIMEOUT` seconds,
 or `reset` was called: nothing that waits in it is sent on, and nothing is stored. A sender that is
 held back is not taken for one that vanished, and little of what it sent waits here. One whose end
-closed in order passes on what that end had said. TLS cannot be half closed: both ends go.
+closed in order passes on what that end had sent. TLS cannot be half closed: both ends go.
 Where its owner's loop stood still, `Tunnels.reset_all` is called before a byte is read.
 """
 

@@ -58,7 +58,7 @@ async def _write(member: Member, cloud: Cloud) -> None:
 
 def condition_patch(condition: CloudLink, now: datetime) -> dict[str, Any]:
     stamp = rfc3339.stamp(now)
-    told = {
+    document = {
         "type": CONDITION,
         "status": "True" if condition.is_up else "False",
         "reason": "OwnLink" if condition.is_up else "ViaPeer",
@@ -66,4 +66,4 @@ def condition_patch(condition: CloudLink, now: datetime) -> dict[str, Any]:
         "lastHeartbeatTime": stamp,
         "lastTransitionTime": stamp,
     }
-    return {"status": {"conditions": [told]}}
+    return {"status": {"conditions": [document]}}

@@ -47,14 +47,14 @@ def read_hearing(folder: Path, peers: Peers) -> None:
 
 async def keep_hearing(folder: Path, peers: Peers) -> Never:
     """And once more at the end."""
-    written_at, told = boottime() - REFRESH, -1
+    written_at, written = boottime() - REFRESH, -1
     try:
         while True:
             await asyncio.sleep(LOOK)
             now = boottime()
-            is_due = peers.news != told or now - written_at >= REFRESH
+            is_due = peers.news != written or now - written_at >= REFRESH
             if is_due and peers.hearing(now):
-                written_at, told = now, peers.news
+                written_at, written = now, peers.news
                 await _write(folder, peers)
     finally:
         try:

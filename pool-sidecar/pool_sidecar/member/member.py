@@ -1,7 +1,7 @@
 """The state of a member, and what its parts tell each other.
 
 Owns the machine (`core.pool`), the clients of all peers and the tunnels; makes no request itself.
-Guarantee: whoever asks is answered as of now (N8).
+Guarantee: each answer is as of now (N8).
 """
 
 import asyncio

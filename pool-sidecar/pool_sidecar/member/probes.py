@@ -1,7 +1,7 @@
 """What a member asks on its own node, each second: the relay about the link, kubelet whether it
 runs, the elector whether this node leads.
 
-Guarantee: what does not answer counts as no: the link as down, kubelet as silent, nobody leads.
+Guarantee: what does not answer counts as no: the link is down, kubelet silent, no leader known.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The rounds of `GET /state`: each peer every 2 s, none waits for another.
 
-Guarantee: what a round learnt is told in the turn of the loop in which it ended; one that this
-process stood still in, or slept through on a suspended machine whose deadlines do not run, has
+Guarantee: what a round learnt reaches the core in the turn of the loop in which it ended; one in
+which this process paused, or slept through on a suspended machine whose deadlines do not run, has
 learnt nothing (N8).
 """
 
@@ -59,7 +59,7 @@ async def _follow(member: Member, client: PeerClient) -> None:
         verdict = None if standing is None else standing.verdict
         if verdict is not before:
             before = verdict
-            told = "unknown" if verdict is None else verdict.value
-            logger.info("verdict", extra=fields(peer=name, verdict=told))
+            shown = "unknown" if verdict is None else verdict.value
+            logger.info("verdict", extra=fields(peer=name, verdict=shown))
             member.touch()
         await asyncio.sleep(max(began + ROUND - now, MIN_PAUSE))

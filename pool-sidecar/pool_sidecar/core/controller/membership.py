@@ -4,7 +4,7 @@ Guarantees: a Node with a pool's label has one PoolMember, of its name, owned by
 one, or with a name that is none, has no PoolMember. A pool has 64 members: who is one stays one,
 and the others join in the order of their names. A Node that finds no place has a PoolMember without
 the label, on which a condition says so. With the label, and whenever it moves to another pool, the
-PoolMember goes: nothing that was said in one pool counts in another.
+PoolMember goes: no report in one pool counts in another.
 """
 
 from collections.abc import Iterable, Mapping

@@ -45,7 +45,7 @@ from pool_sidecar.core.controller.taints import (
 from pool_sidecar.core.controller.witness import Member, ReportFreshness, Witnesses
 from pool_sidecar.core.pool_member import PeerVerdict, PoolMember
 
-# Seconds; a loop that stands still for longer than this knows no report's age.
+# Seconds; a loop that pauses for longer than this knows no report's age.
 GAP: Final = 5.0
 # Seconds before a command that failed is tried again: a conflict is over as soon as the watch has
 # brought the newer state.
@@ -151,7 +151,7 @@ class PoolController:
         self._outdated: set[Target] = set()
         self._looked_at = now
         # When `spec.lost` of each PoolMember was last written: a CRD of before has no such field.
-        self._lost_told_at: dict[str, float] = {}
+        self._lost_written_at: dict[str, float] = {}
 
     # ── what is observed ──
 
@@ -246,7 +246,7 @@ class PoolController:
     def _forget(self, target: Target) -> None:
         """The object is gone; one of its name is another one."""
         if target[0] == "poolmember":
-            self._lost_told_at.pop(target[1], None)
+            self._lost_written_at.pop(target[1], None)
         self._failures.pop(target, None)
         self._rests_until.pop(target, None)
         self._outdated.discard(target)
@@ -270,7 +270,7 @@ class PoolController:
     # ── what is to be done ──
 
     def looked(self, now: float) -> bool:
-        """At least once a second, whoever leads. Whether this process stood still, so that every
+        """At least once a second, as leader or not. Whether this process stood still, so that every
         report is of unknown age."""
         stood_still = now - self._looked_at > GAP
         if stood_still:
@@ -329,7 +329,7 @@ class PoolController:
         target, rest = _target(command), REST_AFTER_FAILURE
         self._under_way.discard(target)
         if isinstance(command, JudgeMember):
-            self._lost_told_at.pop(command.name, None)
+            self._lost_written_at.pop(command.name, None)
         if is_conflict and self._is_outdated(command):
             # The newer state is here already: it is judged again at once.
             rest = 0.0
@@ -369,11 +369,11 @@ class PoolController:
         return PoolPlan(tuple(commands), found.undecided, (), no_place)
 
     def _witnesses(self, present: Sequence[Member], now: float) -> Witnesses:
-        def counts(member: PoolMember, told: PeerVerdict) -> bool:
-            ready_at = self._memory.ready_at.get(told.node, -math.inf)
-            has_heard = self._freshness.begins(member, told) >= ready_at
-            was_there = self._memory.was_there(member.name, told.node, now)
-            return was_there and has_heard and self._freshness.is_about_loss(member, told.node)
+        def counts(member: PoolMember, peer: PeerVerdict) -> bool:
+            ready_at = self._memory.ready_at.get(peer.node, -math.inf)
+            has_heard = self._freshness.begins(member, peer) >= ready_at
+            was_there = self._memory.was_there(member.name, peer.node, now)
+            return was_there and has_heard and self._freshness.is_about_loss(member, peer.node)
 
         return Witnesses(present, lambda it: self._freshness.is_fresh(it, now), counts)
 
@@ -396,10 +396,10 @@ class PoolController:
 
     def _judge(self, present: Sequence[Member], now: float) -> Iterator[Command]:
         for node, member in present:
-            told_at = self._lost_told_at.get(node.name, -math.inf)
+            written_at = self._lost_written_at.get(node.name, -math.inf)
             # It asks for votes, and on one that is kept there is nothing to decide.
             is_lost = node.is_lost and not node.keeps_pods
-            is_news = member.is_lost != is_lost and (not is_lost or now - told_at >= LOST_AGAIN)
+            is_news = member.is_lost != is_lost and (not is_lost or now - written_at >= LOST_AGAIN)
             if is_news or member.is_dead != node.is_dead:
                 yield JudgeMember(member.name, member.uid, node.is_dead, is_lost)
 
@@ -429,9 +429,9 @@ class PoolController:
             if isinstance(command, TaintNode) and command.marks_dead:
                 self._memory.sent(command.node, now)
             if isinstance(command, JudgeMember) and command.is_lost:
-                self._lost_told_at[command.name] = now
+                self._lost_written_at[command.name] = now
             elif isinstance(command, JudgeMember):
-                self._lost_told_at.pop(command.name, None)
+                self._lost_written_at.pop(command.name, None)
             begun.append(command)
         return begun
 

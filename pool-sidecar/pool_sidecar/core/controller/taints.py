@@ -30,7 +30,7 @@ from pool_sidecar.core.pool_member import Json
 DEAD_INTERVAL: Final = 10.0
 # Seconds for which a node borrows its link before it gets no more pods.
 CUT_AFTER: Final = 40.0
-# Seconds after which a lost node that nobody says to be gone is told of: a dead one is judged by
+# Seconds after which a lost node that no majority calls gone is reported: a dead one is judged by
 # then, at the latest.
 CANNOT_TELL_AFTER: Final = 60.0
 # Seconds for which a member that was lost beside the node has to be back before it bears witness:
@@ -217,8 +217,8 @@ def verdicts(
     is_waiting = bool(undecided) or any(
         name in memory.cut_since and not is_cut for name, is_cut in cut.items()
     )
-    told = (it for it in undecided if it.is_limit or _is_overdue(it.node, memory, now))
-    return TaintVerdicts(tuple(found), tuple(told), is_waiting)
+    reported = (it for it in undecided if it.is_limit or _is_overdue(it.node, memory, now))
+    return TaintVerdicts(tuple(found), tuple(reported), is_waiting)
 
 
 def without_taints(node: NodeState) -> TaintNode | None:

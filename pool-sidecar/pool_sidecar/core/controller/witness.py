@@ -5,7 +5,7 @@ so, counted over those that are Ready and not over those that report; a vote tha
 or of a member that never heard the node, or not since that became Ready, or that was lost beside
 the node and is just back, keeps it. Where fewer than a third of the pool is Ready the site has the
 trouble and not the node. A vote is at most `MAX_AGE` seconds old and was seen to change after the
-API lost the node: what was said of a node while it spoke says nothing about its death. Ages are
+API lost the node: a report on a node that still spoke is no witness of its death. Ages are
 measured from when this process saw a report change: no two clocks are compared, and after a start
 no report is fresh until it was seen to change.
 Times are seconds of one clock, and come in.
@@ -79,9 +79,9 @@ class ReportFreshness:
         )
         self._forget_votes(member.name)
         if counts and report is not None:
-            for told in report.verdicts:
-                if told.node in self._losses:
-                    self._losses[told.node][1].add(member.name)
+            for peer in report.verdicts:
+                if peer.node in self._losses:
+                    self._losses[peer.node][1].add(member.name)
 
     def deleted(self, name: str) -> None:
         self._seen.pop(name, None)
@@ -98,10 +98,10 @@ class ReportFreshness:
             name: _Seen(it.uid, it.sequence, it.every, -math.inf) for name, it in self._seen.items()
         }
 
-    def begins(self, member: PoolMember, told: PeerVerdict) -> float:
+    def begins(self, member: PoolMember, peer: PeerVerdict) -> float:
         """When it began to be as its report says, or was heard before. Of a report that is
         fresh."""
-        return self._seen[member.name].changed_at - max(told.seconds, told.heard or 0)
+        return self._seen[member.name].changed_at - max(peer.seconds, peer.heard or 0)
 
     def is_fresh(self, member: PoolMember, now: float) -> bool:
         seen = self._seen.get(member.name)
@@ -170,13 +170,13 @@ class Witnesses:
             if not node.is_ready or report is None:
                 continue
             fresh = is_fresh(member)
-            for told in report.verdicts:
-                if told.node == node.name:
+            for peer in report.verdicts:
+                if peer.node == node.name:
                     continue
-                if fresh and is_vote(told) and counts(member, told):
-                    self._votes[told.node] += 1
-                elif told.verdict is Verdict.NEVER_HEARD:
-                    self._strangers[told.node].append(node.name)
+                if fresh and is_vote(peer) and counts(member, peer):
+                    self._votes[peer.node] += 1
+                elif peer.verdict is Verdict.NEVER_HEARD:
+                    self._strangers[peer.node].append(node.name)
 
     def opinion(self, node: str) -> Opinion:
         """Of all but the node itself."""
