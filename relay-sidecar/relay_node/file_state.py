@@ -3,8 +3,10 @@
 Guarantee: a file is there whole or not at all, also after a power cut.
 """
 
+import errno
 import hashlib
 import os
+import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +15,8 @@ from typing import Any, Final
 
 # Before the target of a symbolic link, where the digest of a file's content would be.
 LINK: Final = "link:"
+# Bytes; bounds what is read of one input. The plugin, the largest, has five MiB.
+MAX_INPUT: Final = 1 << 26
 Owner = tuple[int, int]
 
 
@@ -150,10 +154,29 @@ def write_whole(path: Path, content: bytes, *, mode: int, owner: Owner | None = 
     _sync(path.parent)
 
 
-def read(path: Path) -> bytes | None:
-    """None where there is no file, or a link leads nowhere."""
+def read_regular(path: Path) -> bytes:
+    """Of a file that somebody named: a FIFO or a device is not waited for. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        return path.read_bytes()
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        with open(descriptor, "rb", closefd=False) as file:
+            # None: of a file of /proc that has nothing now.
+            content = file.read(MAX_INPUT + 1) or b""
+    finally:
+        os.close(descriptor)
+    if len(content) > MAX_INPUT:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+    return content
+
+
+def read(path: Path) -> bytes | None:
+    """None where there is no file, or a link leads nowhere. Raises OSError."""
+    try:
+        return read_regular(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
 

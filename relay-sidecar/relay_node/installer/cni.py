@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from relay_node.file_state import FileChange
+from relay_node.file_state import FileChange, read_regular
 
 CONFIGURATIONS: Final = Path("/etc/cni/net.d")
 BINARY: Final = Path("/opt/cni/bin/sticky-ipam")
@@ -107,7 +107,7 @@ def reservations(folder: Path, *, state_dir: Path) -> Path | None:
     configurations the runtime takes the first (libcni, and containerd with max_conf_num = 1)."""
     for path in configurations(folder):
         try:
-            plugins = list(_plugins(json.loads(path.read_bytes())))
+            plugins = list(_plugins(json.loads(read_regular(path))))
         except (OSError, ValueError, RecursionError):
             continue
         return _reservations(plugins, state_dir)

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives import serialization
 
 from edge_sidecars.runtime.cli.options import flag
 from edge_sidecars.runtime.cli.values import BadInput, describe_failure
+from relay_node.file_state import read_regular
 from relay_node.identity import common_name
 from relay_node.kubelet_api import PREFIX
 from relay_sidecar.config.config import Config, load, parser
@@ -103,7 +104,7 @@ def encrypted_credential(path: Path, named: Path, name: str) -> None:
     """Raises `BadInput`."""
     remedy = f"make it by `systemd-creds encrypt --name={name} KEYFILE {named}`"
     try:
-        path.read_bytes()
+        read_regular(path)
         done = subprocess.run(
             ["systemd-creds", "decrypt", f"--name={name}", str(path), "-"],
             capture_output=True,
@@ -134,10 +135,10 @@ def node_certificate(
     signed by the CA that callers of the relay are held to."""
     named = f"kubelet's client certificate {certificate}"
     try:
-        pem = certificate.read_bytes()
+        pem = read_regular(certificate)
         chain = x509.load_pem_x509_certificates(pem)
         own = chain[0]
-        private = serialization.load_pem_private_key(key.read_bytes(), password=None)
+        private = serialization.load_pem_private_key(read_regular(key), password=None)
     except (OSError, ValueError, TypeError) as error:
         why = describe_failure(error)
         raise BadInput(f"{named} with key {key}: {why}; start kubelet, which makes both") from error
@@ -169,7 +170,7 @@ def sticky_binary(path: Path) -> bytes:
     named = f"--sticky-ipam {path}"
     remedy = "name the binary of the release's archive, or none"
     try:
-        content = path.read_bytes()
+        content = read_regular(path)
         done = subprocess.run(
             [str(path), "help"], capture_output=True, cwd="/", timeout=TIMEOUT, check=False
         )

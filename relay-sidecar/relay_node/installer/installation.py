@@ -105,11 +105,18 @@ class Installation:
         ]
 
     def original(self, path: Path) -> bytes | None:
-        """What `path` held before the installation, or holds where it is no part of one."""
+        """What `path` held before the installation, or holds where it is no part of one. Raises
+        `BadInput`."""
         change = self.recorded().get(path)
         if change is None:
-            return file_state.read(self.on_node(path))
+            return self._read(path)
         return self._kept(change)
+
+    def _read(self, path: Path) -> bytes | None:
+        try:
+            return file_state.read(self.on_node(path))
+        except OSError as error:
+            raise BadInput(f"{path}: {error.strerror or error}; name another file") from error
 
     def backup(self, change: RecordedChange) -> Path:
         """Where the content before the installation is; only for what was there."""

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from edge_sidecars.kubeapi.kubeconfig_file import read_context
+from edge_sidecars.kubeapi.kubeconfig_file import FileOrInline, read_context
 from edge_sidecars.runtime.cli.proxies import HttpProxy
 from edge_sidecars.runtime.cli.values import Address, BadInput, describe_failure
+from relay_node.file_state import read_regular
 
 _ROTATE = "let kubelet renew its certificate in a file (rotateCertificates: true)"
 
@@ -33,7 +34,7 @@ def read_upstream(kubeconfig: Path, *, listen: Address, relative_to: Path) -> Ku
     remedy."""
     try:
         found = read_context([kubeconfig], None)
-        authorities = None if found.authorities is None else found.authorities.read()
+        authorities = None if found.authorities is None else _content(found.authorities)
     except (OSError, ValueError) as error:
         raise BadInput(
             f"--kubelet-kubeconfig {kubeconfig}: {describe_failure(error)}; name the file with "
@@ -58,6 +59,10 @@ def read_upstream(kubeconfig: Path, *, listen: Address, relative_to: Path) -> Ku
     return KubeletUpstream(
         found.server, authorities, certificate, key, found.tls_server_name, proxy
     )
+
+
+def _content(source: FileOrInline) -> bytes:
+    return source.inline if source.path is None else read_regular(source.path)
 
 
 def _proxy_url(proxy: HttpProxy) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from relay_node.file_state import FileChange
+from relay_node.file_state import FileChange, read_regular
 from relay_node.installer import cni
 from relay_node.installer.installation import Installation
 
@@ -139,7 +139,7 @@ def _of_plugin(found: Leftovers) -> Iterator[str]:
 def _names_plugin(file: Path) -> bool:
     """libcni has the configuration in base64, in a field of JSON."""
     try:
-        content = file.read_bytes()
+        content = read_regular(file)
     except OSError:
         return False
     if _NAME in content:
@@ -162,7 +162,7 @@ def _names_dns(file: Path, address: str) -> bool:
     from yaml import YAMLError, safe_load
 
     try:
-        content = safe_load(file.read_text(encoding="utf-8"))
+        content = safe_load(read_regular(file).decode())
     except (OSError, ValueError, YAMLError):
         return False
     servers = content.get("clusterDNS") if isinstance(content, dict) else None

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from edge_sidecars.runtime.cli.proxies import HTTPS, NO, proxy_variables
 from edge_sidecars.runtime.cli.values import Address, BadInput
-from relay_node.file_state import FileChange
+from relay_node.file_state import FileChange, read_regular
 from relay_node.installer import cni, kubelet, leftovers, snapshot, units
 from relay_node.installer.installation import PUBLIC_CA, SERVING, Installation
 
@@ -163,7 +163,7 @@ def _upstream(
 def client_ca(options: NodeOptions, installation: Installation) -> bytes:
     path = options.client_ca_file
     try:
-        return installation.on_node(path).read_bytes()
+        return read_regular(installation.on_node(path))
     except OSError as error:
         raise BadInput(
             f"--client-ca-file {path}: {error.strerror or error}; name kubelet's own "
@@ -250,7 +250,7 @@ def _networks(
         note = "--sticky-ipam is none: pods may come back with other addresses"
         return leftovers.kept_plugin(installation), [note]
     try:
-        binary = options.sticky_ipam.read_bytes()
+        binary = read_regular(options.sticky_ipam)
     except OSError as error:
         raise BadInput(
             f"--sticky-ipam {options.sticky_ipam}: {error.strerror or error}; name the binary of "

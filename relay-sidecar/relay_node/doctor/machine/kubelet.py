@@ -8,6 +8,7 @@ from typing import Any, Final
 from edge_sidecars.apimachinery.merge_patch import merge_objects
 from relay_node.doctor.machine.runtime import SOCKET
 from relay_node.doctor.machine.unit_files import Command, Disk
+from relay_node.file_state import read_regular
 
 KIND: Final = "KubeletConfiguration"
 # Files that it does not start without, as its configuration names them.
@@ -78,7 +79,7 @@ def _configuration(path: str, disk: Disk) -> dict[str, Any]:
     from yaml import YAMLError, safe_load
 
     try:
-        content = safe_load(disk.at(path).read_bytes())
+        content = safe_load(read_regular(disk.at(path)))
     except OSError as error:
         raise ValueError(error.strerror or str(error)) from error
     except (YAMLError, RecursionError) as error:

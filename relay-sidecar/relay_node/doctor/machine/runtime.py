@@ -16,6 +16,7 @@ from typing import Any, Final
 from relay_node.doctor.machine.unit_files import Disk
 from relay_node.doctor.pods import image_name
 from relay_node.doctor.unknown import Unknown
+from relay_node.file_state import read_regular
 
 # Seconds, of one call of a program.
 TIMEOUT: Final = 10.0
@@ -140,7 +141,7 @@ def _output(command: Sequence[str]) -> str | Unknown:
 
 def _network(path: Path, disk: Disk) -> Network:
     try:
-        content = json.loads(disk.at(path).read_bytes())
+        content = json.loads(read_regular(disk.at(path)))
     except (OSError, ValueError, RecursionError) as error:
         return Network(path, (), f"it cannot be read: {error}")
     if not isinstance(content, dict):

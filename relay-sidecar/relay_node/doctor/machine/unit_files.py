@@ -12,6 +12,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from relay_node.file_state import read_regular
+
 # Highest priority first.
 FOLDERS: Final = (
     *("/etc/systemd/system.control", "/etc/systemd/system", "/usr/local/lib/systemd/system"),
@@ -54,7 +56,7 @@ class Disk:
     def text(self, path: Path | str) -> str | None:
         """None where there is no such file that can be read as text."""
         try:
-            return self.at(path).read_text()
+            return read_regular(self.at(path)).decode()
         except (OSError, UnicodeDecodeError):
             return None
 
