@@ -39,7 +39,7 @@ def test_the_first_process_of_a_container_ends_by_a_signal_before_it_has_begun(
 
 
 # As after `pip install '.[kubeconfig]'`, which installs every command.
-OF_EXTRAS = ("google", "grpc", "kubernetes", "minio", "msgspec", "re2", "uvloop")
+OF_EXTRAS = ("google", "grpc", "kubernetes", "minio", "msgspec", "uvloop")
 
 
 @pytest.mark.parametrize(
