@@ -10,6 +10,7 @@ from tools.explore.actors.actor import Broken, Pace
 from tools.explore.actors.clientgo import ClientGo
 from tools.explore.actors.shard_member import TABLE, Make, ShardMember, said
 from tools.explore.canonical import Canonical
+from tools.explore.choices import Script
 from tools.explore.search import Config
 from tools.explore.state import State
 from tools.explore.store import NAMESPACE, Store
@@ -87,10 +88,12 @@ def sharded(
     leases: float = 4.0,
     bound: int | None = None,
     is_settled: bool = False,
+    after: str = "",
     timing: Timing = TIMING,
 ) -> Config:
     """As `single`; the table's Lease exists and is empty, as the manifests ship it. `is_settled`:
-    begins when every shard is owned for so long that how it came about is forgotten."""
+    begins when every shard is owned for so long that how it came about is forgotten; `after`: and
+    for as long once more after this fault."""
 
     def begin() -> State:
         store = Store()
@@ -108,8 +111,12 @@ def sharded(
             actors.append(ClientGo("peer", 1.0, lease=TABLE, duration=duration, is_old=is_old))
         state = ShardState(store, actors, restores=restores)
         state.edits = edits
+        steps = round(3 * timing.lease_duration / pace.step)
         if is_settled:
-            state.settle(pace, steps=round(3 * timing.lease_duration / pace.step))
+            state.settle(pace, steps=steps)
+        if after:
+            state.advance(Script([after]), pace)
+            state.settle(pace, steps=steps)
         return state
 
     duration = timing.lease_duration

@@ -26,6 +26,23 @@ FREEZE = Pace(
     is_lossy=False,
 )
 LOSSES = replace(FREEZE, freeze=(), is_lossy=True)
+# Longer than a member's validity: it comes back to a table that was put back meanwhile.
+TABLE_PUT_BACK = {
+    "faults": 2,
+    "edits": 1,
+    "leases": 2.0,
+    "pace": replace(NONE, cut=(4,)),
+    "is_settled": True,
+}
+# The Lease of a member that crashed before has a former holder, whose copy is put back.
+LEASE_PUT_BACK = {
+    "faults": 2,
+    "edits": 1,
+    "leases": 1.5,
+    "pace": replace(NONE, crash=(1,), cut=(3,)),
+    "is_settled": True,
+    "after": "pod-0 crashes for 1 steps",
+}
 TWO: dict[str, Any] = {"rates": (1.0, 1.0), "shards": 2, "restores": 0}
 
 
@@ -73,11 +90,21 @@ def test_s2_every_shard_is_owned_after_the_store_was_put_back_to_any_earlier_sta
             mutants.BelievesHandEdits,
             {"faults": 2, "edits": 1, "pace": replace(NONE, cut=(3,)), "is_settled": True},
         ),
+        (mutants.TakesUnconfirmed, TABLE_PUT_BACK),
+        (mutants.BelievesCopiesOfLeases, LEASE_PUT_BACK),
     ],
     ids=lambda it: getattr(it, "__name__", ""),
 )
 def test_mutants_of_the_core_are_found(mutant: Any, configuration: dict[str, Any]) -> None:
     assert found(make=mutant, **TWO, **configuration).startswith("S1")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("configuration", [TABLE_PUT_BACK, LEASE_PUT_BACK])
+def test_s1_holds_whatever_copy_is_put_back_by_hand_while_a_member_is_cut_off(
+    configuration: dict[str, Any],
+) -> None:
+    assert not found(**TWO, **configuration)
 
 
 def test_who_names_terms_by_identities_alone_never_takes_its_own_shards_again() -> None:

@@ -18,7 +18,7 @@ class BelievesHandEdits(ShardElection):
 
 
 class TakesUnconfirmed(ShardElection):
-    """Whoever sees a table for the first time, or missed versions of it, takes what is free."""
+    """A member that is new to a table, or missed versions of it, takes what is free."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -56,7 +56,7 @@ class TakesEarly(ShardElection):
 
 
 class BelievesCopiesOfLeases(ShardElection):
-    """Whoever stands in the Lease of an owner took it after that one."""
+    """Another holder in the Lease of an owner took it after that one."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -65,7 +65,10 @@ class BelievesCopiesOfLeases(ShardElection):
 
     def _end_of(self, owner: Owner, *, table_version: int) -> End:
         end = self._ends(owner, table_version=table_version)
-        return ENDED if end.needs_look else end
+        if end.needs_look:
+            self.members.fenced(owner)  # and it stays ended
+            return ENDED
+        return end
 
 
 class HandsOverUnconfirmed(ShardElection):
