@@ -7,7 +7,7 @@
 Owns one relay in one such cell, the link before its API server and who asks there. Guarantees: when
 it has begun, the relay says that its link is up, at the cell's round trip, and what the cell's life
 says has befallen it; its clients speak as the cell says. Which cells are played, and why the others
-are not: CELLS here, and CONTRIBUTING's table of situations.
+are not: CELLS here, and the tables of situations in README.md.
 """
 
 from __future__ import annotations

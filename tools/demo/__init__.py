@@ -1,0 +1,1 @@
+"""`make demo`; `main.py` is a complete main container."""

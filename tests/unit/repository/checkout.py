@@ -8,6 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = (
     *("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "examples/README.md"),
+    "tests/README.md",
     *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")),
 )
 # The document and heading of what adds each sidecar to a pod.

@@ -17,6 +17,7 @@ from tools.bench.node.__main__ import FAMILIES as OF_NODE
 from tools.bench.relay.__main__ import FAMILIES as OF_RELAY
 
 SECURITY, MODES = "docs/explanation/security.md", "docs/explanation/modes.md"
+RECORDS = "docs/explanation/decisions"
 KINDS = ("tutorials", "how-to", "reference", "explanation")
 PARSERS = {"elector": elector(), "relay": relay(), "pool": pool(), "gm": gm(), "lc": lc()}
 # Where something listens, but for those whose name says so.
@@ -38,7 +39,11 @@ def test_the_readme_leads_to_each_page_at_once() -> None:
     linked = {target.partition("#")[0] for target in _links("README.md")}
     pages = {name for name in DOCUMENTS if name.startswith("docs/")}
     assert len(pages) > 8
-    assert pages <= linked
+    records = {name for name in pages if name.startswith(f"{RECORDS}/")}
+    assert len(records) > 12
+    assert pages - records <= linked
+    index = {f"{RECORDS}/{target}" for target in _links(f"{RECORDS}/index.md")}
+    assert records - {f"{RECORDS}/index.md"} == index
 
 
 def test_the_readme_is_read_at_one_sitting() -> None:

@@ -1,0 +1,1 @@
+"""kube-apiserver and etcd, or the local API server: built, started, frozen, restarted."""

@@ -1,0 +1,1 @@
+"""Each program as processes, one module for each."""

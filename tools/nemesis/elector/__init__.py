@@ -1,0 +1,1 @@
+"""Random faults of electors."""

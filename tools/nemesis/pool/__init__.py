@@ -1,0 +1,1 @@
+"""Random faults of a pool: nodes as network namespaces, real controllers."""

@@ -1,0 +1,1 @@
+"""What `make bench` plays: takeovers, outages, edits of the Lease, costs."""

@@ -1,0 +1,1 @@
+"""What `make bench-gm` plays: datasets, jobs, failovers, crowds of LCs."""

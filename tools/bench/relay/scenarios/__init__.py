@@ -1,0 +1,1 @@
+"""What `make bench-relay` plays: reads, watches, memory, starts, outages."""

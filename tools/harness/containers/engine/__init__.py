@@ -1,0 +1,1 @@
+"""The Docker engine that runs, or one that is started and ended."""

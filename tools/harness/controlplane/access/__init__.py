@@ -1,0 +1,1 @@
+"""Certificates, tokens, service accounts and Roles for tests."""

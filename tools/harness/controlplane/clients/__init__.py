@@ -1,0 +1,1 @@
+"""kubectl, kustomize and JSON over HTTP, as tests use them."""

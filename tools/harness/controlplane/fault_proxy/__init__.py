@@ -1,0 +1,1 @@
+"""A proxy that delays, cuts, garbles and counts what passes."""

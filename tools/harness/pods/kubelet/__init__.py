@@ -1,0 +1,1 @@
+"""A stand-in for kubelet: it renews the Lease and reports the Node."""

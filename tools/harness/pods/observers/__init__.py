@@ -1,0 +1,1 @@
+"""What observes the processes from outside, and judges what it has seen."""

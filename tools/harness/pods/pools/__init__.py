@@ -1,0 +1,1 @@
+"""A member of a pool, and the controller of pools, as processes."""

@@ -1,0 +1,1 @@
+"""Servers and clients that decide each byte."""

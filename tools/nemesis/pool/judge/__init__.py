@@ -1,0 +1,1 @@
+"""What was done, what the cloud showed, and the verdict on both."""
