@@ -53,6 +53,7 @@ def hanging() -> Iterator[LcProcess]:
         lc.stop()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_others_are_counted_and_it_is_said(hanging: LcProcess) -> None:
     patience = PATIENCE + 60

@@ -15,6 +15,7 @@ from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
 
 DOCUMENT = "docs/how-to/manifests.md"
+MODES = "docs/how-to/deploy-gm-and-lc.md"
 
 
 def _typist(plane: ControlPlane, folder: Path) -> Typist:
@@ -62,7 +63,7 @@ def test_all_replicas_work_as_it_says(own_plane: ControlPlane, tmp_path: Path) -
 
 
 def test_a_mode_is_applied_as_it_says(own_plane: ControlPlane, tmp_path: Path) -> None:
-    told = _type(own_plane, tmp_path, "Choosing an HA mode")
+    told = _typist(own_plane, tmp_path).type(block(MODES, "Choosing an HA mode", "sh"))
     assert "configmap/ha-mode serverside-applied" in told
     own_plane.admin.get("/apis/apps/v1/namespaces/sedna/deployments/gm")
     lease = "/apis/coordination.k8s.io/v1/namespaces/sedna/leases/gm"
@@ -92,7 +93,7 @@ def test_a_program_that_lacks_something_names_it(
 
 
 def test_every_folder_that_it_names_exists() -> None:
-    text = (ROOT / DOCUMENT).read_text(encoding="utf-8")
+    text = "\n".join((ROOT / it).read_text(encoding="utf-8") for it in (DOCUMENT, MODES))
     folders = set(re.findall(r"manifests/([a-z/-]+[a-z])", text))
     folders |= {f"overlays/{it}" for it in re.findall(r"`overlays/([a-z-]+)`", text)}
     assert len(folders) > 8

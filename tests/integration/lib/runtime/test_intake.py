@@ -330,7 +330,14 @@ def test_who_reads_a_body_hears_that_it_is_none_and_answers_once(run: Run) -> No
     run(work)
 
 
-@pytest.mark.parametrize("content", [b"", GET[:-2], GET + GET[:-3]])
+@pytest.mark.parametrize(
+    "content",
+    [
+        GET[:-2],
+        pytest.param(b"", marks=pytest.mark.long),
+        pytest.param(GET + GET[:-3], marks=pytest.mark.long),
+    ],
+)
 def test_a_head_that_does_not_become_whole_is_not_waited_for(run: Run, content: bytes) -> None:
     async def work() -> None:
         door = Door()
@@ -343,6 +350,7 @@ def test_a_head_that_does_not_become_whole_is_not_waited_for(run: Run, content: 
     run(work)
 
 
+@pytest.mark.long
 def test_a_client_that_waits_between_its_requests_is_let(run: Run) -> None:
     async def work() -> None:
         door = Door()
