@@ -88,7 +88,7 @@ main = StatusCommand(
     document=StatusDocument(
         "GM", "GM", frozenset({"version", "mode", "leader", "backlog", "reports", "nodes", "jobs"})
     ),
-    manual="gm.md",
+    manual="reference/gm",
     url_of="--listen",
     listen=listens_at("listen", DEFAULT_LISTEN, prefix=PREFIX),
     table=table,

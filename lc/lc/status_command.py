@@ -75,7 +75,7 @@ main = StatusCommand(
     document=StatusDocument(
         "LC", "the LC", frozenset({"node", "mode", "link", "store", "reports", "objects"})
     ),
-    manual="lc.md",
+    manual="reference/lc",
     url_of="this node's LC",
     listen=_listen,
     table=table,

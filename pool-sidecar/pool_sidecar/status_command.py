@@ -63,7 +63,7 @@ main = StatusCommand(
         "the member",
         frozenset({"version", "node", "pool", "role", "hub", "link", "via", "shared", "peers"}),
     ),
-    manual="pool.md",
+    manual="reference/pool",
     url_of="--listen",
     listen=listens_at("listen", DEFAULT_LISTEN, prefix=PREFIX),
     table=table,

@@ -19,7 +19,7 @@ leads, with so much validity left and in a term of such an age; 1 if not or in d
 Example:
   elector-sidecar check --min-remaining 2s
 
-Manual: https://github.com/edge-sidecars/edge-sidecars/blob/main/docs/reference/elector.md
+Manual: https://edge-sidecars.github.io/edge-sidecars/latest/reference/elector/
 """
 CONDITIONS = ("--min-remaining", "--min-age")
 DEFAULTS = {"--url": "http://127.0.0.1:4040", "--timeout": "2s"}

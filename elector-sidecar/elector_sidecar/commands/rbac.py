@@ -76,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     it = Parser(
         prog=PROG,
         example="elector-sidecar rbac --lease shop --service-account shop --namespace shop",
-        manual="elector.md",
+        manual="reference/elector",
         description="Prints the Role of an elector and its RoleBinding, to `kubectl apply`.",
         epilog="Apply it in the namespace of the pods: `… | kubectl apply -n NS -f -`.",
     )

@@ -21,7 +21,7 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
             frozenset({"shards", "owned", "members", "unowned"}),
             path="/shards?promise=false",
         ),
-        manual="shards.md",
+        manual="reference/shards",
         url_of="an elector",
         listen=listens_at("listen", DEFAULT_LISTEN, prefix=PREFIX),
         table=_table,

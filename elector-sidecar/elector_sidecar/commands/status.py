@@ -82,7 +82,7 @@ def _parser(default: str) -> Parser:
     it = Parser(
         prog="elector-sidecar status",
         example="elector-sidecar status --lease my-controller --namespace default",
-        manual="elector.md",
+        manual="reference/elector",
     )
     it.add_argument("--url", metavar="URL", help=f"of an elector, or unix:/path; default {default}")
     it.add_argument("--lease", metavar="NAME", help="ask the API server for this Lease instead")

@@ -277,7 +277,7 @@ def parser() -> Parser:
         Config,
         prog="elector-sidecar",
         example="elector-sidecar --lease my-controller --namespace default",
-        manual="elector.md",
+        manual="reference/elector",
         description="Contends for a Kubernetes Lease and answers on localhost who leads.",
         epilog="Sub-commands: `elector-sidecar run` (default), `elector-sidecar check` (exit 0 "
         "only if leader), `elector-sidecar status` (who leads), `elector-sidecar shards` (who owns "

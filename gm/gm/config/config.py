@@ -297,7 +297,7 @@ def parser() -> Parser:
         Config,
         prog="sedna-gm",
         example="sedna-gm --mode active-standby --namespace default",
-        manual="gm.md",
+        manual="reference/gm",
         description="Sedna's Global Manager: turns datasets, models, jobs and services into pods "
         "and statuses, together with Local Controllers on the nodes.",
         epilog="Sub-commands: `sedna-gm run` (default), `sedna-gm status` (who leads, nodes, "

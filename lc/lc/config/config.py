@@ -242,7 +242,7 @@ def parser() -> Parser:
         Config,
         prog="sedna-lc",
         example="sedna-lc --gm-address gm.sedna:9000 --node edge-1 --root /",
-        manual="lc.md",
+        manual="reference/lc",
         description="Sedna's Local Controller: what Sedna does on one edge node.",
         epilog="Sub-commands: `sedna-lc run` (default), `sedna-lc status` (how it stands on this "
         "node), `sedna-lc livez` (exit 0 only if it answers). Every flag has an env twin, "

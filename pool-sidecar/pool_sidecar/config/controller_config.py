@@ -127,7 +127,7 @@ def parser() -> Parser:
         ControllerConfig,
         prog="pool-sidecar controller",
         example="pool-sidecar controller --kubeconfig ~/.kube/config --max-dead 1/3",
-        manual="pool-controller.md",
+        manual="reference/pool-controller",
         description="Keeps the PoolMembers of Nodes that have a pool's label, and taints the nodes "
         "that are cut off or, by the witness of their pool, dead. Runs beside an elector-sidecar.",
         epilog=f"Every flag has an env twin, {CONTROLLER_PREFIX}<FLAG>.",

@@ -214,7 +214,7 @@ def parser() -> Parser:
         MemberConfig,
         prog="pool-sidecar",
         example="pool-sidecar --node n1 --lan-address 10.0.7.14",
-        manual="pool.md",
+        manual="reference/pool",
         description="One node of a pool: lends its link to neighbours that are cut off, borrows "
         "theirs while it is, and keeps this node's heartbeat meanwhile.",
         epilog="Sub-commands: `pool-sidecar run` (default), `pool-sidecar controller` (in the "

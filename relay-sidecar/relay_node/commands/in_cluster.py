@@ -51,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     it = Parser(
         prog=PROG,
         example="relay-sidecar in-cluster --output /relay --once",
-        manual="relay.md",
+        manual="reference/relay",
         description="Writes the directory of in-cluster clients for this node's relay, or for "
         "one in this pod, and keeps it fresh until SIGTERM.",
         epilog="Mount it at /var/run/secrets/kubernetes.io/serviceaccount, and set "

@@ -57,7 +57,7 @@ def _parser() -> Parser:
     it = Parser(
         prog="relay-sidecar node",
         example="relay-sidecar node status",
-        manual="nodes.md",
+        manual="how-to/nodes",
         description="The relay as part of a node: kubelet and what else runs here go on through "
         "it while the cloud is out of reach, also after a reboot.",
     )
@@ -67,7 +67,7 @@ def _parser() -> Parser:
             name,
             help=text,
             example=f"relay-sidecar node {name} {example}".rstrip(),
-            manual="nodes.md",
+            manual="how-to/nodes",
         )
         return parser
 

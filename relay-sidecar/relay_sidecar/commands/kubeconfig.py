@@ -43,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     it = Parser(
         prog=PROG,
         example="relay-sidecar kubeconfig --listen 127.0.0.1:10550 --output relay.kubeconfig",
-        manual="relay.md",
+        manual="reference/relay",
         description="Prints a kubeconfig that points to the relay in this pod.",
         epilog="Give it the flags, or the environment, of the relay itself.",
     )

@@ -42,7 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     it = Parser(
         prog=PROG,
         example="relay-sidecar rbac --service-account shop --namespace shop --preload configmaps",
-        manual="relay.md",
+        manual="reference/relay",
         description="Prints the Roles that a relay needs for what it keeps and their bindings, to "
         "`kubectl apply`.",
         epilog="Without a namespace in its query a resource is read in all namespaces, for which a "

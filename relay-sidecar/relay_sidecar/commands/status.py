@@ -85,7 +85,7 @@ main = StatusCommand(
         "the relay",
         frozenset({"version", "uptimeSeconds", "link", "journal", "streams", "watchers"}),
     ),
-    manual="relay.md",
+    manual="reference/relay",
     url_of="--status-listen",
     listen=listens_at("status_listen", DEFAULT_STATUS_LISTEN, prefix=PREFIX),
     table=table,

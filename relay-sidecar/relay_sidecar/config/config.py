@@ -439,7 +439,7 @@ def parser() -> Parser:
         Config,
         prog="relay-sidecar",
         example="relay-sidecar --kubeconfig ~/.kube/config --data-dir memory --preload pods",
-        manual="relay.md",
+        manual="reference/relay",
         description="A Kubernetes API endpoint on localhost that lists and watches each thing "
         "once, keeps it, and goes on answering when the link is cut.",
         epilog="Sub-commands: `relay-sidecar run` (default), `relay-sidecar in-cluster` (leads the "

@@ -12,8 +12,8 @@ from typing import Any, NoReturn, TypeVar
 from edge_sidecars.runtime.cli.values import BadInput
 
 T = TypeVar("T")
-# Where the pages of docs/ are.
-MANUALS = "https://github.com/edge-sidecars/edge-sidecars/blob/main/docs"
+# The site of the manuals.
+MANUALS = "https://edge-sidecars.github.io/edge-sidecars/latest"
 _NEGATIVE = re.compile(r"-\.?[0-9]")
 
 
@@ -21,7 +21,7 @@ class Parser(argparse.ArgumentParser):
     """Raises `BadInput` from `parse_args`; an unknown flag or sub-command names the nearest known
     one. No flag may be abbreviated: a later release could add another one of that beginning. A flag
     that has one value is given once, and no value is empty: it would be that of a variable which
-    is not set. `example`: a command line that is good; `manual`: a page of docs/."""
+    is not set. `example`: a command line that is good; `manual`: a page of docs/, as `reference/relay`."""
 
     def __init__(self, *, example: str = "", manual: str = "", **arguments: Any) -> None:
         super().__init__(**{"allow_abbrev": False, **arguments})
@@ -39,7 +39,7 @@ class Parser(argparse.ArgumentParser):
 
     def format_help(self) -> str:
         example = f"\nExample:\n  {self.example}\n" if self.example else ""
-        manual = f"\nManual: {MANUALS}/{self.manual}\n" if self.manual else ""
+        manual = f"\nManual: {MANUALS}/{self.manual}/\n" if self.manual else ""
         return super().format_help() + example + manual
 
     def takes(self, action: argparse.Action, option: str | None, value: object) -> None:

@@ -27,10 +27,10 @@ def test_the_help_has_an_example_and_the_page_of_the_manual(
     shown = capsys.readouterr().out
     assert status == 0
     example = re.search(r"\nExample:\n  (.+)\n", shown)
-    manual = re.search(rf"\nManual: {MANUALS}/([a-z-]+\.md)\n$", shown)
+    manual = re.search(rf"\nManual: {MANUALS}/([a-z-]+/[a-z-]+)/\n$", shown)
     assert example is not None
     assert manual is not None
-    assert (ROOT / "docs" / manual[1]).is_file()
+    assert (ROOT / "docs" / f"{manual[1]}.md").is_file()
     usage, _, _ = shown.partition("\nExample:")
     prog = re.search(r"usage: ([a-z -]+?) [\[-]", usage)
     assert prog is not None

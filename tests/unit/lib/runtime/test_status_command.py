@@ -40,7 +40,7 @@ def command(listen: str | BadInput) -> StatusCommand:
         return address(listen)
 
     return StatusCommand(
-        manual="relay.md",
+        manual="reference/relay",
         program="thing",
         document=StatusDocument("thing", "the thing", frozenset({"a"}), longest=100),
         url_of="--listen",
