@@ -8,7 +8,25 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from edge_sidecars.runtime.metrics import Metric, counter, gauge
+from edge_sidecars.runtime.metrics import Metric, measured
+
+TEXTS = {
+    "lc_link_up": "1 if GM, or the relay, is connected.",
+    "lc_link_seconds": "Seconds in the present state of the link.",
+    "lc_objects{kind}": "Sedna's objects that concern this node.",
+    "lc_reports_waiting": "Reports that GM has not acknowledged yet.",
+    "lc_reports_oldest_seconds": "Age of the oldest report that waits; 0 if none does.",
+    "lc_reports_refused_total": "Reports that GM refused for good.",
+    "lc_reports_of_unknown_jobs": "Reports of workers whose job is not known yet.",
+    "lc_reports_of_unknown_jobs_dropped_total{reason}": "Reports of unknown jobs that LC dropped, "
+    "by reason: full, expired, unfit.",
+    "lc_worker_requests_total{status}": "Requests of workers, by the status of the answer.",
+    "lc_dataset_counts_total": "Datasets counted.",
+    "lc_dataset_problems": "Datasets that cannot be counted now.",
+    "lc_store_failures_total": "Failed writes to the disk.",
+    "lc_store_failing": "1 if the last write to the disk failed.",
+    "lc_store_set_aside": "1 if a broken store was set aside at the start.",
+}
 
 
 class ObjectStatus(msgspec.Struct, frozen=True, rename="camel"):
@@ -98,47 +116,23 @@ class LcCounters(msgspec.Struct, frozen=True):
 
 
 def measure(status: LcStatus, counters: LcCounters) -> list[Metric]:
-    reports, store = status.reports, status.store
-    kinds = sorted(Counter(each.kind for each in status.objects).items())
-    return [
-        gauge("lc_link_up", "1 if GM, or the relay, is connected.", status.link.is_up),
-        gauge(
-            "lc_link_seconds", "Seconds in the present state of the link.", status.link.for_seconds
-        ),
-        gauge("lc_objects", "Sedna's objects that concern this node.", kinds, label="kind"),
-        gauge("lc_reports_waiting", "Reports that GM has not acknowledged yet.", reports.waiting),
-        gauge(
-            "lc_reports_oldest_seconds",
-            "Age of the oldest report that waits; 0 if none does.",
-            reports.oldest_seconds or 0.0,
-        ),
-        counter("lc_reports_refused_total", "Reports that GM refused for good.", reports.refused),
-        gauge(
-            "lc_reports_of_unknown_jobs",
-            "Reports of workers whose job is not known yet.",
-            reports.of_unknown_jobs,
-        ),
-        counter(
-            "lc_reports_of_unknown_jobs_dropped_total",
-            "Reports of unknown jobs that LC dropped, by reason: full, expired, unfit.",
-            counters.unknown_jobs_dropped,
-            label="reason",
-        ),
-        counter(
-            "lc_worker_requests_total",
-            "Requests of workers, by the status of the answer.",
-            [(str(code), count) for code, count in counters.worker_reports],
-            label="status",
-        ),
-        counter("lc_dataset_counts_total", "Datasets counted.", counters.dataset_counts),
-        gauge(
-            "lc_dataset_problems", "Datasets that cannot be counted now.", counters.dataset_problems
-        ),
-        counter("lc_store_failures_total", "Failed writes to the disk.", store.failures),
-        gauge("lc_store_failing", "1 if the last write to the disk failed.", bool(store.failure)),
-        gauge(
-            "lc_store_set_aside",
-            "1 if a broken store was set aside at the start.",
-            bool(store.note),
-        ),
-    ]
+    reports, store, link = status.reports, status.store, status.link
+    return measured(
+        TEXTS,
+        {
+            "lc_link_up": link.is_up,
+            "lc_link_seconds": link.for_seconds,
+            "lc_objects": sorted(Counter(each.kind for each in status.objects).items()),
+            "lc_reports_waiting": reports.waiting,
+            "lc_reports_oldest_seconds": reports.oldest_seconds or 0.0,
+            "lc_reports_refused_total": reports.refused,
+            "lc_reports_of_unknown_jobs": reports.of_unknown_jobs,
+            "lc_reports_of_unknown_jobs_dropped_total": counters.unknown_jobs_dropped,
+            "lc_worker_requests_total": [(str(code), it) for code, it in counters.worker_reports],
+            "lc_dataset_counts_total": counters.dataset_counts,
+            "lc_dataset_problems": counters.dataset_problems,
+            "lc_store_failures_total": store.failures,
+            "lc_store_failing": bool(store.failure),
+            "lc_store_set_aside": bool(store.note),
+        },
+    )

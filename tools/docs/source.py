@@ -148,8 +148,12 @@ def metrics(root: Path, program: Program) -> Iterator[MetricLine]:
 
 def metrics_in(path: Path) -> Iterator[MetricLine]:
     """From the calls that make them: `gauge(NAME, TEXT, …)`, `Metric(NAME, Kind.GAUGE, TEXT, …)`
-    and `_labelled(Kind.GAUGE, NAME, TEXT, …)`."""
+    and `_labelled(Kind.GAUGE, NAME, TEXT, …)`; and from TEXTS, the table for `measured`."""
     for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "TEXTS":
+            for declared, text in ast.literal_eval(node.value).items():
+                name = declared.partition("{")[0]
+                yield MetricLine(name, "counter" if name.endswith("_total") else "gauge", text)
         if not isinstance(node, ast.Call):
             continue
         texts = [str(it.value) for it in node.args if isinstance(it, ast.Constant)]

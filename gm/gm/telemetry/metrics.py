@@ -3,8 +3,31 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from edge_sidecars.runtime.metrics import Kind, Metric, counter, gauge
+from edge_sidecars.runtime.metrics import Metric, measured
 from gm.telemetry.status import GmStatus
+
+TEXTS = {
+    "gm_leader": "1 if this GM leads.",
+    "gm_leader_remaining_seconds": "Seconds for which the lead is proven.",
+    "gm_terms_total": "Terms of leadership that this GM began.",
+    "gm_shards": "Shards that this GM owns, with --leadership shards.",
+    "gm_shard_moves_total": "Shards that this GM gained.",
+    "gm_link_up": "1 if the relay reaches the API server.",
+    "gm_synced": "1 if GM has listed all collections once.",
+    "gm_objects{kind}": "Sedna's objects that GM follows, by kind.",
+    "gm_jobs{kind,state}": "Objects by kind and the type of their last condition, with its stage.",
+    "gm_backlog{of}": "Work that waits: objects, retries, events, reports, node_reports; "
+    "held_back: objects whose reports wait for earlier ones.",
+    "gm_nodes": "Connected LCs.",
+    "gm_turned_away_total": "LCs whose connection this GM refused.",
+    "gm_reports_total{outcome}": "Reports of LCs, by outcome.",
+    "gm_node_report_conflicts_total": "Writes of NodeReports that lost to another write, and are "
+    "repeated.",
+    "gm_decisions_total{outcome}": "Decisions about objects, by outcome.",
+    "gm_writes_total{verb,outcome}": "Writes to the API by verb and outcome: ok, a status, "
+    "unknown, not leading.",
+    "gm_events_total{outcome}": "Events on objects, by outcome.",
+}
 
 
 @dataclass(frozen=True)
@@ -20,95 +43,31 @@ class GmCounters:
 
 
 def measure(status: GmStatus, counters: GmCounters) -> list[Metric]:
-    backlog, reports, leader = status.backlog, status.reports, status.leader
-    return [
-        gauge("gm_leader", "1 if this GM leads.", leader.is_leader),
-        gauge(
-            "gm_leader_remaining_seconds",
-            "Seconds for which the lead is proven.",
-            leader.remaining_seconds,
-        ),
-        counter("gm_terms_total", "Terms of leadership that this GM began.", leader.terms),
-        gauge(
-            "gm_shards",
-            "Shards that this GM owns, with --leadership shards.",
-            [] if status.shards is None else len(status.shards.owned),
-        ),
-        counter(
-            "gm_shard_moves_total",
-            "Shards that this GM gained.",
-            [] if status.shards is None else status.shards.moves,
-        ),
-        gauge("gm_link_up", "1 if the relay reaches the API server.", status.is_link_up),
-        gauge("gm_synced", "1 if GM has listed all collections once.", not status.lack),
-        gauge(
-            "gm_objects",
-            "Sedna's objects that GM follows, by kind.",
-            [(it.kind, it.objects) for it in status.collections],
-            label="kind",
-        ),
-        Metric(
-            "gm_jobs",
-            Kind.GAUGE,
-            "Objects by kind and the type of their last condition, with its stage.",
-            tuple(({"kind": it.kind, "state": it.state}, float(it.objects)) for it in status.jobs),
-        ),
-        gauge(
-            "gm_backlog",
-            "Work that waits: objects, retries, events, reports, node_reports; held_back: objects "
-            "whose reports wait for earlier ones.",
-            [
-                ("objects", backlog.objects),
-                ("retries", backlog.retries),
-                ("events", backlog.events),
-                ("reports", backlog.reports),
-                ("node_reports", backlog.node_reports),
-                ("held_back", backlog.held_back),
+    backlog, reports, leader, shards = status.backlog, status.reports, status.leader, status.shards
+    waiting = ("objects", "retries", "events", "reports", "node_reports", "held_back")
+    outcomes = ("stored", "folded", "without_effect", "refused", "lost")
+    return measured(
+        TEXTS,
+        {
+            "gm_leader": leader.is_leader,
+            "gm_leader_remaining_seconds": leader.remaining_seconds,
+            "gm_terms_total": leader.terms,
+            "gm_shards": [] if shards is None else len(shards.owned),
+            "gm_shard_moves_total": [] if shards is None else shards.moves,
+            "gm_link_up": status.is_link_up,
+            "gm_synced": not status.lack,
+            "gm_objects": [(it.kind, it.objects) for it in status.collections],
+            "gm_jobs": [((it.kind, it.state), it.objects) for it in status.jobs],
+            "gm_backlog": [(it, getattr(backlog, it)) for it in waiting],
+            "gm_nodes": len(status.nodes),
+            "gm_turned_away_total": counters.turned_away,
+            "gm_reports_total": [(it, getattr(reports, it)) for it in outcomes],
+            "gm_node_report_conflicts_total": counters.conflicts,
+            "gm_decisions_total": sorted(counters.decisions.items()),
+            "gm_writes_total": sorted(counters.writes.items()),
+            "gm_events_total": [
+                ("told", counters.events_told),
+                ("dropped", counters.events_dropped),
             ],
-            label="of",
-        ),
-        gauge("gm_nodes", "Connected LCs.", len(status.nodes)),
-        counter(
-            "gm_turned_away_total",
-            "LCs whose connection this GM refused.",
-            counters.turned_away,
-        ),
-        counter(
-            "gm_reports_total",
-            "Reports of LCs, by outcome.",
-            [
-                ("stored", reports.stored),
-                ("folded", reports.folded),
-                ("without_effect", reports.without_effect),
-                ("refused", reports.refused),
-                ("lost", reports.lost),
-            ],
-            label="outcome",
-        ),
-        counter(
-            "gm_node_report_conflicts_total",
-            "Writes of NodeReports that lost to another write, and are repeated.",
-            counters.conflicts,
-        ),
-        counter(
-            "gm_decisions_total",
-            "Decisions about objects, by outcome.",
-            sorted(counters.decisions.items()),
-            label="outcome",
-        ),
-        Metric(
-            "gm_writes_total",
-            Kind.COUNTER,
-            "Writes to the API by verb and outcome: ok, a status, unknown, not leading.",
-            tuple(
-                ({"verb": verb, "outcome": outcome}, float(n))
-                for (verb, outcome), n in sorted(counters.writes.items())
-            ),
-        ),
-        counter(
-            "gm_events_total",
-            "Events on objects, by outcome.",
-            [("told", counters.events_told), ("dropped", counters.events_dropped)],
-            label="outcome",
-        ),
-    ]
+        },
+    )

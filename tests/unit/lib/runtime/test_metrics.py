@@ -1,0 +1,42 @@
+"""Metrics as a table of texts, and their values."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from edge_sidecars.runtime.metrics import Labels, measured, render
+
+Values = dict[str, float | Iterable[tuple[str | Labels, float]]]
+TEXTS = {
+    "gm_leader": "1 if this GM leads.",
+    "gm_objects{kind}": "By kind.",
+    "gm_writes_total{verb,outcome}": "By verb and outcome.",
+    "gm_shards": "With shards.",
+}
+
+
+def test_each_text_has_its_value_or_one_for_each_value_of_its_labels() -> None:
+    values: Values = {
+        "gm_leader": True,
+        "gm_objects": [("Job", 2), ("Model", 1)],
+        "gm_writes_total": [(("patch", "ok"), 3)],
+        "gm_shards": [],
+    }
+    lines = render(measured(TEXTS, values)).splitlines()
+    assert [it for it in lines if it.startswith(("# TYPE", "gm_"))] == [
+        "# TYPE gm_leader gauge",
+        "gm_leader{} 1",
+        "# TYPE gm_objects gauge",
+        'gm_objects{kind="Job"} 2',
+        'gm_objects{kind="Model"} 1',
+        "# TYPE gm_writes_total counter",
+        'gm_writes_total{verb="patch",outcome="ok"} 3',
+        "# TYPE gm_shards gauge",
+    ]
+
+
+def test_neither_a_value_nor_a_label_may_be_missing() -> None:
+    with pytest.raises(KeyError):
+        measured(TEXTS, {})
+    with pytest.raises(ValueError, match="zip"):
+        measured({"gm_x{a,b}": ""}, {"gm_x": [("one", 1)]})
