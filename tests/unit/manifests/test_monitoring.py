@@ -12,21 +12,14 @@ from elector_sidecar.metrics import COMPONENT
 from tests.unit.manifests.built import MANIFESTS, containers, named, of_kind, overlay
 from tests.unit.repository.checkout import ROOT, document, section
 from tools.docs import prometheus_rule
+from tools.docs.source import PROGRAMS
 from tools.harness.controlplane.clients.kustomize import kustomize
 
 FOLDER = MANIFESTS / "monitoring"
 (SITE,) = re.findall(r"^site_url: (\S+)$", document("mkdocs.yml"), re.M)
 METRIC = re.compile(r"\b(?:leader_election|elector|relay|gm|lc|pool)_[a-z_]+\b")
 # Where each program says which metrics it has.
-SOURCES = (
-    "elector-sidecar/elector_sidecar/metrics.py",
-    "relay-sidecar/relay_sidecar/telemetry/metrics.py",
-    "relay-sidecar/relay_sidecar/endpoint_view/view_status.py",
-    "gm/gm/telemetry/metrics.py",
-    "lc/lc/status.py",
-    "pool-sidecar/pool_sidecar/member/metrics.py",
-    "pool-sidecar/pool_sidecar/controller/metrics.py",
-)
+SOURCES = [f"{it.package}/{each}" for it in PROGRAMS.values() for each in it.metrics]
 
 
 def _expressions() -> Iterator[str]:
