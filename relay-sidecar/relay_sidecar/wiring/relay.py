@@ -6,17 +6,19 @@ there at once.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.kubeapi import ApiTransport, Credentials, Unreachable
 from edge_sidecars.runtime.tasks import Spawn
-from relay_sidecar.access.opened import open_access
+from relay_sidecar.access.opened import OpenedAccess, open_access
 from relay_sidecar.config.config import Config
 from relay_sidecar.features import Feature, Features, Parts, RoomListener, Run
+from relay_sidecar.journal.journal import Journal
 from relay_sidecar.streams.scope_journal import ScopeJournal, everything, restore
 from relay_sidecar.streams.streams import Streams
 from relay_sidecar.streams.sweep import Sweep
@@ -34,10 +36,11 @@ from relay_sidecar.upstream.heartbeats import Heartbeats
 from relay_sidecar.upstream.link_probe import SPACE as LINK_SPACE
 from relay_sidecar.upstream.link_probe import LinkProbe, PersistedVerdict
 from relay_sidecar.upstream.proxy import Proxy
+from relay_sidecar.upstream.reflector.source import UpstreamSource
 from relay_sidecar.web.api import Api
 from relay_sidecar.web.discovery import Discovery
 from relay_sidecar.web.reads.reads import Reads
-from relay_sidecar.wiring.journal import open_journal
+from relay_sidecar.wiring.journal import OpenedJournal, open_journal
 from relay_sidecar.wiring.report import RelayReport
 from relay_sidecar.wiring.upstream import (
     SCHEMAS_SHARE,
@@ -94,148 +97,223 @@ class Relay:
             self._spawn(run())
 
 
+@dataclass(frozen=True)
+class _Upstream:
+    """The ways to upstream. `connect` makes another transport, which asks no room for a proxy."""
+
+    transport: ApiTransport
+    connect: Callable[[], ApiTransport]
+    probe: LinkProbe
+    verdict: PersistedVerdict
+    source: UpstreamSource
+    counters: RelayCounters
+
+
+@dataclass(frozen=True)
+class _Cache:
+    """What is cached of upstream, restored, and what keeps it."""
+
+    documents: DocumentCache
+    streams: Streams
+    scopes: ScopeJournal
+    refresh: DocumentRefresh
+    schemas: Schemas
+
+    def held(self) -> set[ResourceName]:
+        return _held_by(self.streams)
+
+
 async def open_relay(
     config: Config, credentials: Credentials, stack: AsyncExitStack, *, spawn: Spawn
 ) -> Relay:
     """Raises `BadInput`."""
-    budget = budget_of(config)
-    opened = await open_journal(config, stack, budget=budget)
-    journal, saved, features = opened.journal, opened.saved, Features()
-    connect = partial(upstream_transport, config, credentials, stack)
-    transport = connect(detour=features.proxy)
-    verdict = PersistedVerdict(journal, saved.kept.get(LINK_SPACE, {}))
-    probe = LinkProbe(transport, upstream_link(config, was_down=verdict.was_down))
-    known = DocumentCache(
-        journal, saved.kept.get(documents.SPACE, {}), limit=int(budget * SCHEMAS_SHARE)
-    )
-    counters = RelayCounters(rows_rejected=opened.rows_rejected)
-    source = upstream_source(config, transport, probe, counters)
-    streams = followed_streams(
-        config,
-        source,
-        probe,
-        journal,
-        counters,
-        kind_of=known.kind_of,
-        features=features,
-        spawn=spawn,
-    )
-    journal.send(*restore(streams, saved, now=time.monotonic(), wall=time.time()))
-    scopes = ScopeJournal(streams, journal, saved.kept)
-
-    def held() -> set[ResourceName]:
-        return {stream.scope.resource for stream in streams}
-
+    opened = await open_journal(config, stack, budget=budget_of(config))
+    features = Features()
+    up = _upstream(config, credentials, stack, opened, features)
+    cache = _cache(config, up, opened, features, spawn)
     access = await open_access(
         config,
-        transport,
+        up.transport,
         credentials,
-        journal,
-        saved,
-        probe,
+        opened.journal,
+        opened.saved,
+        up.probe,
         stack,
         are_authentic=opened.are_rights_authentic,
-        known=held,
+        known=cache.held,
         spawn=spawn,
-    )
-    document_source = DocumentSource(
-        transport,
-        timeout=config.request_timeout,
-        met=probe.met,
-        authenticated=probe.authenticated,
-        received=counters.received,
-    )
-    refresh = DocumentRefresh(
-        known,
-        document_source,
-        streams,
-        interval=max(DOCUMENT_INTERVALS * config.probe_interval, DOCUMENTS_INTERVAL),
-    )
-    published = Schemas(
-        known,
-        document_source,
-        journal,
-        saved.kept.get(schemas.SPACE, {}),
-        held=held,
-        changed=partial(_list_again, streams, config.request_timeout),
     )
     proxy = Proxy(
-        transport,
+        up.transport,
         access.access,
-        probe,
+        up.probe,
         connect_timeout=config.request_timeout,
-        heartbeats=Heartbeats(access.node, probe.until_up) if access.node else None,
+        heartbeats=Heartbeats(access.node, up.probe.until_up) if access.node else None,
     )
-    api = Api(
-        access.access,
-        proxy,
-        Reads(
-            access.access,
-            proxy,
-            streams,
-            published,
-            journal,
-            settings_of(config),
-            metadata=source,
-            learn_kind=refresh.learn_kind,
-        ),
-        Discovery(known, proxy, timeout=config.request_timeout),
-        link_known=probe.known,
-        link_settled=probe.settled,
-        is_link_open=lambda: probe.is_open,
-        logs_refusals=config.log_refusals,
-        answered_before=features.answers,
-    )
+    api = _api(config, up, cache, access, proxy, opened.journal, features)
     parts = Parts(
         config=config,
-        journal=journal,
-        saved=saved,
+        journal=opened.journal,
+        saved=opened.saved,
         stack=stack,
         spawn=spawn,
-        transport=transport,
-        connect=connect,
+        transport=up.transport,
+        connect=up.connect,
         own_link=partial(upstream_link, config, was_down=True),
-        probe=probe,
-        source=source,
+        probe=up.probe,
+        source=up.source,
         access=access,
         sealer=opened.sealer,
-        streams=streams,
-        documents=known,
-        schemas=published,
+        streams=cache.streams,
+        documents=cache.documents,
+        schemas=cache.schemas,
         proxy=proxy,
         api=api,
         settings=settings_of(config),
         features=features,
     )
     await features.open(FEATURES, parts)
-    probe.on_change += (
-        verdict.link,
-        counters.link_changed,
-        partial(_end_requests, transport, proxy, probe),
-        refresh.link,
+    _subscribe(up, cache, access, proxy, opened.journal, features)
+    report = RelayReport(config, up.transport, up.probe, opened, cache.streams, features)
+    run: list[Run] = [
+        up.probe.run,
+        *features.run,
+        partial(Sweep(cache.streams).run, opened.journal),
+        cache.refresh.run,
+        cache.schemas.run,
+        *(partial(keep_preloaded, cache.streams, cache.documents, it) for it in config.preload),
+    ]
+    return Relay(api, report, features.listeners, run, spawn)
+
+
+def _upstream(
+    config: Config,
+    credentials: Credentials,
+    stack: AsyncExitStack,
+    opened: OpenedJournal,
+    features: Features,
+) -> _Upstream:
+    connect = partial(upstream_transport, config, credentials, stack)
+    transport = connect(detour=features.proxy)
+    verdict = PersistedVerdict(opened.journal, opened.saved.kept.get(LINK_SPACE, {}))
+    probe = LinkProbe(transport, upstream_link(config, was_down=verdict.was_down))
+    counters = RelayCounters(rows_rejected=opened.rows_rejected)
+    source = upstream_source(config, transport, probe, counters)
+    return _Upstream(transport, connect, probe, verdict, source, counters)
+
+
+def _cache(
+    config: Config, up: _Upstream, opened: OpenedJournal, features: Features, spawn: Spawn
+) -> _Cache:
+    journal, saved = opened.journal, opened.saved
+    limit = int(budget_of(config) * SCHEMAS_SHARE)
+    known = DocumentCache(journal, saved.kept.get(documents.SPACE, {}), limit=limit)
+    streams = followed_streams(
+        config,
+        up.source,
+        up.probe,
+        journal,
+        up.counters,
+        kind_of=known.kind_of,
+        features=features,
+        spawn=spawn,
+    )
+    journal.send(*restore(streams, saved, now=time.monotonic(), wall=time.time()))
+    source = DocumentSource(
+        up.transport,
+        timeout=config.request_timeout,
+        met=up.probe.met,
+        authenticated=up.probe.authenticated,
+        received=up.counters.received,
+    )
+    interval = max(DOCUMENT_INTERVALS * config.probe_interval, DOCUMENTS_INTERVAL)
+    published = Schemas(
+        known,
+        source,
+        journal,
+        saved.kept.get(schemas.SPACE, {}),
+        held=partial(_held_by, streams),
+        changed=partial(_list_again, streams, config.request_timeout),
+    )
+    return _Cache(
+        known,
+        streams,
+        ScopeJournal(streams, journal, saved.kept),
+        DocumentRefresh(known, source, streams, interval=interval),
+        published,
+    )
+
+
+def _api(
+    config: Config,
+    up: _Upstream,
+    cache: _Cache,
+    access: OpenedAccess,
+    proxy: Proxy,
+    journal: Journal,
+    features: Features,
+) -> Api:
+    reads = Reads(
+        access.access,
+        proxy,
+        cache.streams,
+        cache.schemas,
+        journal,
+        settings_of(config),
+        metadata=up.source,
+        learn_kind=cache.refresh.learn_kind,
+    )
+    return Api(
+        access.access,
+        proxy,
+        reads,
+        Discovery(cache.documents, proxy, timeout=config.request_timeout),
+        link_known=up.probe.known,
+        link_settled=up.probe.settled,
+        is_link_open=lambda: up.probe.is_open,
+        logs_refusals=config.log_refusals,
+        answered_before=features.answers,
+    )
+
+
+def _subscribe(
+    up: _Upstream,
+    cache: _Cache,
+    access: OpenedAccess,
+    proxy: Proxy,
+    journal: Journal,
+    features: Features,
+) -> None:
+    """Which part is called at which event, in this order."""
+    streams, known, published = cache.streams, cache.documents, cache.schemas
+    up.probe.on_change += (
+        up.verdict.link,
+        up.counters.link_changed,
+        partial(_end_requests, up.transport, proxy, up.probe),
+        cache.refresh.link,
         published.link,
         access.access.link,
         streams.link,
-        scopes.link,
+        cache.scopes.link,
         features.link,
     )
-    probe.on_standstill.append(streams.doubt)
+    up.probe.on_standstill.append(streams.doubt)
+    streams.on_start.append(lambda stream: published.started(stream.scope.resource))
+    streams.on_start.append(lambda stream: cache.refresh.started(stream.scope.resource))
+    streams.on_history_lost.append(cache.refresh.lost_history)
     streams.beside += (
         lambda: known.size + published.size,
         access.size,
         lambda: streams.floor.states.size + streams.of_node.size + streams.askings.size,
         features.size,
     )
-    streams.on_start.append(lambda stream: published.started(stream.scope.resource))
-    streams.on_start.append(lambda stream: refresh.started(stream.scope.resource))
-    streams.on_history_lost.append(refresh.lost_history)
     for state in (lambda: everything(streams), known.records, published.records):
         journal.rewrite_from(state)
-    run: list[Run] = [probe.run, *features.run, partial(Sweep(streams).run, journal)]
-    run += [refresh.run, published.run]
-    run += [partial(keep_preloaded, streams, known, wanted) for wanted in config.preload]
-    report = RelayReport(config, transport, probe, opened, streams, features)
-    return Relay(api, report, features.listeners, run, spawn)
+
+
+def _held_by(streams: Streams) -> set[ResourceName]:
+    """The resources of which objects are cached."""
+    return {stream.scope.resource for stream in streams}
 
 
 def _end_requests(transport: ApiTransport, proxy: Proxy, probe: LinkProbe, is_up: bool) -> None:
