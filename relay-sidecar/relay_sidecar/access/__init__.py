@@ -7,5 +7,5 @@ caller               each caller with the rights of its own token, which upstrea
 node                 a node by its client certificate, others as `caller`
 kubelet_process      whose a connection is, by its process
 reviews              how upstream is asked, and what a node's callers may read at a restart
-authorization_store  what upstream said, persisted
+authorization_store  what upstream decided, persisted
 """

@@ -38,8 +38,8 @@ from relay_sidecar.core.link import UNAUTHORIZED
 MAX_QUESTIONS = 4
 
 
-# Seconds until a token that was issued is asked about again, where nobody decided: at first, and
-# at most, twice as long each time.
+# Seconds until upstream is asked again about an issued token on which it did not decide: at first,
+# and at most, twice as long each time.
 REVIEW_RETRY, LAST_REVIEW_RETRY = 5.0, 300.0
 
 
@@ -117,7 +117,7 @@ class CallerAccess:
     # ── what is asked before callers do ──
 
     def user(self, token: str) -> str:
-        """Whose the token was when upstream said so last; "" where it has not."""
+        """Whose the token is by upstream's latest answer; "" where there is none."""
         return self._cache.user(token)
 
     def is_due(self, token: str, attributes: Attributes) -> bool:

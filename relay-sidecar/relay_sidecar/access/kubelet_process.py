@@ -3,7 +3,7 @@
 kubelet shows its certificate no more once that has ended (client-go, util/certificate: Current),
 not even to a relay that would take it. Then the kernel tells whose socket it is: a connection is
 kubelet's where root made it and its inode is among the descriptors of the main process of kubelet's
-unit. Whoever can put one there is root, who can read kubelet's key.
+unit. Only root can put one there, and root can read kubelet's key.
 
 Kubelet also sends what authors of pods ask for: probes and hooks over HTTP, to any address and
 path and with any headers. `is_for_a_pod` tells these from its own requests: by the User-Agent that
@@ -151,10 +151,10 @@ async def main_pid_of(unit: str) -> int:
         return 0
     try:
         async with asyncio.timeout(PATIENCE):
-            told, _ = await process.communicate()
+            output, _ = await process.communicate()
     except TimeoutError:
         process.kill()
         await process.wait()
         return 0
-    text = told.decode(errors="replace").strip()
+    text = output.decode(errors="replace").strip()
     return int(text) if text.isascii() and text.isdigit() else 0

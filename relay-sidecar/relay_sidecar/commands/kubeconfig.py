@@ -98,12 +98,12 @@ def _content(options: Options, environ: Mapping[str, str]) -> dict[str, object]:
 
 
 def _server(options: Options) -> str:
-    told = options.parsed("url", url, "")
+    given = options.parsed("url", url, "")
     listen = options.parsed("listen", address, address(DEFAULT_LISTEN))
     scheme = "https" if options.text("tls_cert_file") else "http"
-    if told and urlsplit(told).scheme != scheme:
-        raise BadInput(f"--url {told} is not {scheme}, as --tls-cert-file says that the relay is")
-    return told or f"{scheme}://{listen.dialled}"
+    if given and urlsplit(given).scheme != scheme:
+        raise BadInput(f"--url {given} is not {scheme}, as --tls-cert-file says that the relay is")
+    return given or f"{scheme}://{listen.dialled}"
 
 
 def _authority(path: Path) -> str:
@@ -112,12 +112,12 @@ def _authority(path: Path) -> str:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=path)
         return base64.b64encode(path.read_bytes()).decode()
     except (OSError, ValueError) as error:
-        told = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise BadInput(f"{path}: {told}; name a PEM certificate") from error
+        given = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise BadInput(f"{path}: {given}; name a PEM certificate") from error
 
 
 def _write(path: Path, content: str) -> None:
-    """Whole or not at all: somebody may be reading the one before."""
+    """Whole or not at all: a client may be reading the one before."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         temporary.write_text(content, encoding="utf-8")

@@ -2,7 +2,7 @@
 
 `list` and `watch`, and no more: what the main reads and writes itself is for its own Role. A query
 with a namespace makes a Role there, one with metadata.name limits it to that name, and one for all
-namespaces, or for a resource without any, makes a ClusterRole. Asks nobody.
+namespaces, or for a resource without any, makes a ClusterRole. Makes no request.
 """
 
 import argparse

@@ -18,20 +18,20 @@ from relay_sidecar.config import DEFAULT_STATUS_LISTEN, PREFIX
 _TITLES = ("RESOURCE", "NAMESPACE", "SELECTOR", "STATE", "OBJECTS", "BYTES", "AGE", "WATCHERS")
 
 
-def table(told: Mapping[str, Any]) -> str:
+def table(document: Mapping[str, Any]) -> str:
     """Of a /status document."""
-    link, journal = told["link"], told["journal"]
+    link, journal = document["link"], document["journal"]
     summary = [
-        ("RELAY", f"{told['version']}, up for {age(told['uptimeSeconds'])}"),
-        ("READY", "yes" if told["isReady"] else f"no: {told['lack']}"),
-        ("LINK", link_line(link, told["uptimeSeconds"])),
+        ("RELAY", f"{document['version']}, up for {age(document['uptimeSeconds'])}"),
+        ("READY", "yes" if document["isReady"] else f"no: {document['lack']}"),
+        ("LINK", link_line(link, document["uptimeSeconds"])),
         ("JOURNAL", journal["failure"] or journal["directory"] or "memory"),
-        ("OBJECTS", f"{told['objects']} of {told['maxObjects']}"),
-        ("WATCHERS", f"{told['watchers']} of {told['maxWatchers']}"),
+        ("OBJECTS", f"{document['objects']} of {document['maxObjects']}"),
+        ("WATCHERS", f"{document['watchers']} of {document['maxWatchers']}"),
     ]
     if journal["note"]:
         summary.append(("NOTE", journal["note"]))
-    return page(summary, (_TITLES, list(map(_row, told["streams"]))))
+    return page(summary, (_TITLES, list(map(_row, document["streams"]))))
 
 
 def link_line(link: Mapping[str, Any], uptime: float) -> str:

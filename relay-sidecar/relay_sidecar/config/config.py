@@ -91,7 +91,7 @@ def _pool_url(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Everything that `relay-sidecar` is told; durations in seconds, sizes in bytes."""
+    """Everything that the flags of `relay-sidecar` say; durations in seconds, sizes in bytes."""
 
     listen: Address = option(
         "HOST:PORT",

@@ -68,37 +68,37 @@ def parse_resource(text: str) -> Preload:
             f"{text!r:.120} is not RESOURCE[.VERSION][.GROUP][?QUERY]: write it like "
             "pods?fieldSelector=spec.nodeName=n1, deployments.apps or widgets.v1.example.com"
         )
-    told = _query(text, query)
+    given = _query(text, query)
     try:
         return Preload(
             plural,
             rest,
             version,
-            told.get("namespace", ""),
-            LabelSelector.parse(told.get("labelSelector", "")),
-            FieldSelector.parse(told.get("fieldSelector", "")),
+            given.get("namespace", ""),
+            LabelSelector.parse(given.get("labelSelector", "")),
+            FieldSelector.parse(given.get("fieldSelector", "")),
         )
     except BadSelector as error:
         raise BadInput(f"{text!r:.120}: {error}") from error
 
 
 def _query(text: str, query: str) -> dict[str, str]:
-    told: dict[str, str] = {}
+    given: dict[str, str] = {}
     for key, value in parse_qsl(query, keep_blank_values=True):
-        if key not in _KEYS or key in told:
+        if key not in _KEYS or key in given:
             remedy = (
                 "is given twice: drop one"
-                if key in told
+                if key in given
                 else f"is not known: use {', '.join(_KEYS)}"
             )
             raise BadInput(f"{text!r:.120}: {key!r:.80} {remedy}")
-        told[key] = value
-    namespace = told.get("namespace", "")
+        given[key] = value
+    namespace = given.get("namespace", "")
     if namespace and not is_label(namespace):
         raise BadInput(
             f"{text!r:.120}: {namespace!r:.80} is not a namespace: lower-case, digits and -"
         )
-    return told
+    return given
 
 
 # A declaration; None: of nothing at all.

@@ -90,8 +90,8 @@ class Staleness:
     age: float | None = None
 
     @classmethod
-    def told(cls, text: str | None) -> Self:
-        """By an answer's header Age, None where it has none; 0 s where it cannot be read."""
+    def read(cls, text: str | None) -> Self:
+        """From an answer's header Age, None where it has none; 0 s where it cannot be read."""
         if text is None:
             return cls()
         is_number = text.isascii() and text.isdigit() and len(text) <= _LONGEST

@@ -25,7 +25,7 @@ from relay_sidecar.core.caching import AGE
 STALE_PROBES: Final = 5
 # Seconds; a probe that is so late to be started or ended: this process stood still meanwhile.
 LATE: Final = 2.0
-# Seconds between two probes at most, where upstream is not known to be there, or somebody waits.
+# Seconds between two probes at most, where upstream is not known to be there, or a request waits.
 ATTENTIVE_INTERVAL: Final = 1.0
 # The same in the first moments of an outage, where requests wait for its end.
 HURRIED_INTERVAL: Final = 0.1
@@ -65,9 +65,9 @@ class LinkEvidence(Enum):
 
 
 def is_of_api_server(status: int, headers: Container[str]) -> bool:
-    """Whether an answer shows that the API server is there. What a gateway says when nobody is
-    there is no sign of it; nor is it one of its absence: an API server says the same of what it
-    cannot do now. Another relay that tells an age has not reached the API server."""
+    """Whether an answer shows that the API server is there. What a gateway answers when there is no
+    API server is no sign of it; nor is it one of its absence: an API server answers the same when
+    it cannot do something now. Another relay whose answer has an age has not reached it."""
     return status not in NOBODY_THERE and AGE not in headers
 
 

@@ -265,7 +265,7 @@ class MinResourceVersion:
         asked_at: float = -math.inf,
     ) -> bool:
         """Whether a list of `scope`, out of the collection of a stream that covers it, is as new
-        as all that was handed out, or `at` the version that the floor had when it was asked for.
+        as all that was handed out, or `at` the minimum when it was asked for.
         `equal_at`: a version at which upstream held what the collection holds now; `asked_at`
         (boot clock): when upstream was asked for what is here, or for what came before it."""
         bar = self._bars.get(scope.resource.storage)

@@ -35,7 +35,7 @@ class NotProtobuf(ValueError):
 
 
 class Message:
-    """The fields of a message, by their numbers. A field that is read as one value stands there
+    """The fields of a message, by their numbers. A field that is read as one value is there
     once at most: Go takes the last text, but merges messages. Each method raises `NotProtobuf`."""
 
     def __init__(self, data: bytes) -> None:
@@ -293,7 +293,7 @@ def _is_token_request(api_version: str, kind: str) -> bool:
 
 
 def _from_json(body: bytes) -> _TokenRequest:
-    """Raises ValueError, RecursionError. Of a member that stands there twice Go takes parts of
+    """Raises ValueError, RecursionError. Of a member that is there twice Go takes parts of
     both: refused."""
     json.loads(body, object_pairs_hook=_without_duplicates)
     return msgspec.json.decode(body, type=_TokenRequest)

@@ -204,7 +204,7 @@ class EndpointOverlays:
     def _next(
         self, key: Key, it: _Slice, unchanged: Mapping[EndpointId, Endpoint], now: float
     ) -> dict[EndpointId, Overlay]:
-        """What is to be shown of it; `unchanged`: endpoints as they were told last."""
+        """What is to be shown of it; `unchanged`: endpoints as they were shown last."""
         shown: dict[EndpointId, Overlay] = {}
         for id, endpoint in it.endpoints.items():
             overlay, had = self._wanted(it, id, endpoint, now), it.shown.get(id)

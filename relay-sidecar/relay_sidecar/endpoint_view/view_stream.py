@@ -183,14 +183,14 @@ class EndpointView:
         return (
             self._is_kicked
             or source.is_dropped
-            or _place(source) != self._taken
+            or _position(source) != self._taken
             or source.is_open() is not was_open
         )
 
     async def _step(self, source: Stream) -> None:
         now, overlays = boottime(), self._overlays
         overlays.judge(self._pool.verdicts(now))
-        has_news = source.collection.is_synced and _place(source) != self._taken
+        has_news = source.collection.is_synced and _position(source) != self._taken
         if has_news or source.is_open():
             overlays.outage_ended(now)
         else:
@@ -198,7 +198,7 @@ class EndpointView:
             overlays.outage_began(now, heard_at=now if heard_at is None else heard_at)
         if not source.collection.is_synced:
             # Nothing is known yet, or what was is of a history that upstream lost.
-            self._taken = _place(source)
+            self._taken = _position(source)
             self._end()
             return
         events = self._news(source, now)
@@ -214,14 +214,14 @@ class EndpointView:
     def _news(self, source: Stream, now: float) -> list[Event] | None:
         """What happened upstream; None: a whole list is to be taken."""
         collection, versions = source.collection, self._versions
-        (cursor, lists, turns), place = self._taken, _place(source)
-        if not self.is_known or versions is None or (lists, turns) != place[1:]:
+        (cursor, lists, turns), position = self._taken, _position(source)
+        if not self.is_known or versions is None or (lists, turns) != position[1:]:
             return None
         try:
             changes = collection.since(cursor)
         except Expired:
             return None
-        self._taken = place
+        self._taken = position
         events: list[Event] = []
         for change in changes:
             is_gone = change.type is EventType.DELETED
@@ -251,7 +251,7 @@ class EndpointView:
     async def _replace(self, source: Stream, now: float) -> None:
         """A whole list, as upstream's: watches end."""
         collection, overlays = source.collection, self._overlays
-        self._taken = _place(source)
+        self._taken = _position(source)
         cursor = collection.cursor
         if self._versions is None or cursor < self._versions.v:
             self._versions = ViewVersion.begin(cursor, self._persisted, jump=self._chance())
@@ -306,7 +306,7 @@ class EndpointView:
             yield Blob(SPACE, _VERSION, record.encode())
 
 
-def _place(source: Stream) -> tuple[int, int, int]:
+def _position(source: Stream) -> tuple[int, int, int]:
     return source.collection.cursor, source.lists, source.turns
 
 

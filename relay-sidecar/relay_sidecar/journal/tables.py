@@ -305,7 +305,7 @@ def resource_text(resource: ResourceName) -> str:
 
 
 def seen_text(record: records.ObjectSeen | records.ObjectEvicted) -> str:
-    """Earlier releases take what the node asked for as of a resource that nobody asks for."""
+    """Earlier releases read what the node asked for as of a resource without requests."""
     text = resource_text(record.resource)
     return text + OF_NODE if record.is_of_node else text
 

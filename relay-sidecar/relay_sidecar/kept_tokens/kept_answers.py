@@ -249,7 +249,7 @@ class KeptAnswers:
         return [DeleteAnswers(deleted)] if deleted else []
 
     def _orphans(self) -> set[TokenRequestKey]:
-        """Whose pod is not there; none while nobody can tell."""
+        """Whose pod is not there; none while the pods are not known."""
         if self._pods is None:
             return set()
         return {key for key in self._kept if key.pod_uid not in self._pods}

@@ -146,7 +146,7 @@ class Detour:
         self._kick.set()
 
     async def run(self) -> Never:
-        """Sees to it that what a line said ends in time."""
+        """Ends in time what a line allowed."""
         while True:
             self._kick.clear()
             self._follow()

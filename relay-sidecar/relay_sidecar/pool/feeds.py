@@ -231,7 +231,7 @@ class PoolFeed:
         return [it for it in self._hubs(now) if self._is_held(it)]
 
     def _is_held(self, hub: str) -> bool:
-        """Whether a watch from where this stream stands may begin there; a list may."""
+        """Whether a watch from this stream's cursor may begin there; a list may."""
         collection = self._stream.collection
         window = self._sources.window(hub, self._resource)
         return not collection.is_synced or window <= collection.cursor

@@ -110,7 +110,7 @@ class OwnRights:
 
 # Seconds (pool.md 4); half as long and half as much again, so that nodes do not ask together.
 EVERY: Final = 300.0
-# Seconds after which a hub that is live has shown what the API server already said.
+# Seconds after which a hub that is live has shown what the API server already had.
 UNSEEN_FOR: Final = 30.0
 # Seconds.
 SHUNNED_FOR: Final = 3600.0
@@ -161,19 +161,19 @@ class SpotCheck:
 
     async def _lie(self, stream: Stream, item: Item) -> str:
         """Why the hub cannot be right; "" where it may be."""
-        told = await self._told(stream, item)
-        if told is not None and told.version == item.version:
-            return "" if _is_same(told.raw, item.raw) else "other bytes at the same version"
+        known = await self._asked(stream, item)
+        if known is not None and known.version == item.version:
+            return "" if _is_same(known.raw, item.raw) else "other bytes at the same version"
         await asyncio.sleep(UNSEEN_FOR)
         shown = stream.collection.objects.get(item.key)
         if shown is None or shown.version != item.version or not stream.is_live():
             return ""
-        if told is not None:
+        if known is not None:
             # A version of before what is here: of an API server that is behind.
-            return "it withholds a change" if told.version > item.version else ""
-        return "" if await self._told(stream, item) is not None else "there is no such object"
+            return "it withholds a change" if known.version > item.version else ""
+        return "" if await self._asked(stream, item) is not None else "there is no such object"
 
-    async def _told(self, stream: Stream, item: Item) -> Item | None:
+    async def _asked(self, stream: Stream, item: Item) -> Item | None:
         """By the API server; None where it has none. Raises `ApiError`, `Unreachable`,
         `Malformed`."""
         namespace, name = item.key

@@ -1,4 +1,4 @@
-"""What the pool-sidecar of this node said last, and where a pool-scoped stream comes from. Pure.
+"""The last line of this node's pool-sidecar, and where a pool-scoped stream comes from. Pure.
 
 A line of /sources holds for the seconds that it names, at most `MAX_VALID`; then it is as if there
 were no pool. A hub leads and its stream is live, or was within `LIVE_GRACE` seconds; one that leads
@@ -38,7 +38,7 @@ MAX_DIGITS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class PeerStreams:
-    """Of one peer's relay, by resource: where each stream stands; from where on a watch may begin;
+    """Of one peer's relay, by resource: the cursor of each stream; from where on a watch may begin;
     which ones are live, and fed by the API server."""
 
     cursors: Mapping[str, int] = field(default_factory=dict)
@@ -209,10 +209,10 @@ def _peer(found: Any) -> tuple[str, PeerStreams]:
 
 def _versions(found: Any) -> dict[str, int]:
     """By resource."""
-    told = found or {}
-    if not isinstance(told, dict) or len(told) > MAX_STREAMS:
+    versions = found or {}
+    if not isinstance(versions, dict) or len(versions) > MAX_STREAMS:
         raise ValueError("a peer with streams that are none")
-    return {resource: _version(version) for resource, version in told.items()}
+    return {resource: _version(version) for resource, version in versions.items()}
 
 
 def _version(found: Any) -> int:
@@ -287,7 +287,7 @@ class SourceChoice:
         self._heard_at = now
 
     def failed(self, now: float, *, is_expired: bool = False) -> None:
-        """What the hub did is no answer, or cannot be believed; `is_expired`: it said that its
+        """What the hub did is no answer, or cannot be believed; `is_expired`: it answered that its
         window begins after the stream's version."""
         if self.hub == API_SERVER:
             return

@@ -61,7 +61,7 @@ class ScopeJournal:
     def __init__(self, streams: Streams, journal: Journal, saved: Saved) -> None:
         self._streams = streams
         self._journal = journal
-        self._states = streams.floor.states
+        self._states = streams.minimum.states
         # What is on disk, and scopes of which it may be something else.
         self._persisted: dict[ListScope, _Listed] = {}
         self._changed: set[ListScope] = set()

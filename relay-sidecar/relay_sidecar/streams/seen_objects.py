@@ -39,7 +39,7 @@ class _Entry:
         return len(self.item.raw) + OVERHEAD
 
 
-_Place = tuple[ResourceName, Key]
+_ObjectKey = tuple[ResourceName, Key]
 
 
 def seen_budget(budget: int) -> int:
@@ -54,7 +54,7 @@ class SeenObjects:
         self._limits = {True: int(budget * NODE_SHARE), False: int(budget * OTHERS_SHARE)}
         self._sizes = {True: 0, False: 0}
         # By class, what was asked for longest ago first.
-        self._seen: dict[bool, OrderedDict[_Place, _Entry]] = {
+        self._seen: dict[bool, OrderedDict[_ObjectKey, _Entry]] = {
             True: OrderedDict(),
             False: OrderedDict(),
         }
@@ -67,8 +67,8 @@ class SeenObjects:
 
     def __iter__(self) -> Iterator[ObjectSeen]:
         for entries in self._seen.values():
-            for place, entry in tuple(entries.items()):
-                yield _record(place, entry)
+            for named, entry in tuple(entries.items()):
+                yield _record(named, entry)
 
     @property
     def size(self) -> int:
@@ -82,11 +82,11 @@ class SeenObjects:
 
     def get(self, resource: ResourceName, key: Key) -> tuple[Item, float] | None:
         """It counts as asked for."""
-        place = (resource, key)
+        named = (resource, key)
         for entries in self._seen.values():
-            entry = entries.get(place)
+            entry = entries.get(named)
             if entry is not None:
-                entries.move_to_end(place)
+                entries.move_to_end(named)
                 return entry.item, entry.at
         return None
 
@@ -103,8 +103,8 @@ class SeenObjects:
         newest: what was known before then is older, whatever its version. It is not remembered
         where a newer one is known. What the node asked for once stays the node's. Returns what the
         disk does not have yet: nothing where upstream confirmed what it has a moment ago."""
-        place = (resource, item.key)
-        known = self._find(place)
+        named = (resource, item.key)
+        known = self._find(named)
         if known is not None and known.item.version > item.version and known.at >= asked_at:
             return []
         was_of_node = known is not None and known.is_of_node
@@ -112,19 +112,19 @@ class SeenObjects:
         is_same = known is not None and _is_same(known.item, item)
         is_moved = known is not None and known.is_of_node is not entry.is_of_node
         if known is not None:
-            self._pop(place)
+            self._pop(named)
             if is_same and not is_moved and abs(at - known.persisted_at) < CONFIRMED_EVERY:
                 entry.persisted_at = known.persisted_at
         if entry.size > self._limits[entry.is_of_node]:
-            return [] if known is None else [_eviction(place, known)]
-        self._seen[entry.is_of_node][place] = entry
+            return [] if known is None else [_eviction(named, known)]
+        self._seen[entry.is_of_node][named] = entry
         self._versions.setdefault(resource.storage, set()).add(resource)
         self._sizes[entry.is_of_node] += entry.size
         records: list[ObjectSeen | ObjectEvicted] = list(self._evict(entry.is_of_node))
         if is_moved and known is not None:
-            records.append(_eviction(place, known))
+            records.append(_eviction(named, known))
         if entry.persisted_at == at:
-            records.append(_record(place, entry))
+            records.append(_record(named, entry))
         return records
 
     def ended(self, resource: ResourceName, key: Key, version: int) -> list[ObjectEvicted]:
@@ -137,9 +137,9 @@ class SeenObjects:
     def forget(self, resource: ResourceName, key: Key) -> list[ObjectEvicted]:
         """In each API version. Returns what the disk is to lose."""
         versions = self._versions.get(resource.storage, ())
-        places = [(each, key) for each in versions]
-        found = [(place, self._pop(place)) for place in places]
-        return [_eviction(place, entry) for place, entry in found if entry is not None]
+        keys = [(each, key) for each in versions]
+        found = [(named, self._pop(named)) for named in keys]
+        return [_eviction(named, entry) for named, entry in found if entry is not None]
 
     def went_back(self, resource: ResourceName, version: int) -> list[ObjectEvicted]:
         """Forgets what is beyond `version`, and returns what that was."""
@@ -147,12 +147,12 @@ class SeenObjects:
         beyond = [it for it in alike if it.item.version > version]
         return [gone for it in beyond for gone in self.forget(resource, it.item.key)]
 
-    def _find(self, place: _Place) -> _Entry | None:
-        return self._seen[True].get(place) or self._seen[False].get(place)
+    def _find(self, named: _ObjectKey) -> _Entry | None:
+        return self._seen[True].get(named) or self._seen[False].get(named)
 
-    def _pop(self, place: _Place) -> _Entry | None:
+    def _pop(self, named: _ObjectKey) -> _Entry | None:
         for of_node, entries in self._seen.items():
-            entry = entries.pop(place, None)
+            entry = entries.pop(named, None)
             if entry is not None:
                 self._sizes[of_node] -= entry.size
                 return entry
@@ -161,19 +161,19 @@ class SeenObjects:
     def _evict(self, of_node: bool) -> Iterator[ObjectEvicted]:
         entries = self._seen[of_node]
         while self._sizes[of_node] > self._limits[of_node]:
-            place, entry = entries.popitem(last=False)
+            named, entry = entries.popitem(last=False)
             self._sizes[of_node] -= entry.size
             self.evicted += 1
-            self.evicted_of.add(place[0])
-            yield _eviction(place, entry)
+            self.evicted_of.add(named[0])
+            yield _eviction(named, entry)
 
 
-def _record(place: _Place, entry: _Entry) -> ObjectSeen:
-    return ObjectSeen(place[0], entry.item, entry.at, entry.is_of_node)
+def _record(named: _ObjectKey, entry: _Entry) -> ObjectSeen:
+    return ObjectSeen(named[0], entry.item, entry.at, entry.is_of_node)
 
 
-def _eviction(place: _Place, entry: _Entry) -> ObjectEvicted:
-    return ObjectEvicted(*place, entry.is_of_node)
+def _eviction(named: _ObjectKey, entry: _Entry) -> ObjectEvicted:
+    return ObjectEvicted(*named, entry.is_of_node)
 
 
 def _is_same(one: Item, other: Item) -> bool:

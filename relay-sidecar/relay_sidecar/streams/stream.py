@@ -137,7 +137,7 @@ class Stream:
         self.on_gone: Callable[[Key, int], None] | None = None
         self.counters = counters
         self._mover: Mover | None = None
-        # Watches that have yet to be told what was before: no feed has them.
+        # Watches that have yet to get what was before: no feed has them.
         self.behind: set[object] = set()
         self._feeds: dict[StreamView, Feed] = {}
         self._waiters: set[tuple[Callable[[], bool], asyncio.Future[None]]] = set()
@@ -246,7 +246,7 @@ class Stream:
         return sum(body.size for body in self._bodies.values())
 
     def give_up_bodies(self) -> bool:
-        """They are made again when somebody asks. Whether there were any."""
+        """They are made again for the next reader. Whether there were any."""
         had_some = bool(self._bodies)
         self._bodies.clear()
         return had_some

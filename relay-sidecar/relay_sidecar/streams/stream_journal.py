@@ -1,6 +1,6 @@
 """Streams as records of the journal.
 
-Whoever changes a stream has its record in the journal before any client learns of the change.
+A change of a stream is in the journal before any client sees it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -41,7 +41,7 @@ DEFAULT_STREAMS = 256
 # Bytes of a stream besides its objects: its tasks, parsers and buffers (measured: 12 KiB).
 STREAM_BYTES = 16 * 1024
 BUDGET_FLAG, STREAMS_FLAG = "--memory-budget", "--max-streams"
-# For each stream that may follow upstream; more are of no use to anybody, and each costs time.
+# For each stream that may follow upstream; more are of no use, and each costs time.
 SNAPSHOTS_PER_STREAM = 4
 # Fields that an object has for life: a pod that is bound stays so.
 LASTING = frozenset({"metadata.name", "metadata.namespace", "spec.nodeName"})
@@ -94,7 +94,7 @@ class Streams:
     def __init__(
         self,
         move: Move,
-        floor: MinResourceVersion,
+        minimum: MinResourceVersion,
         limits: Limits,
         counters: RelayCounters,
         journal: Journal,
@@ -109,7 +109,7 @@ class Streams:
         self._link = link
         # The link as it was reported last: what is done about it waits for the report.
         self._may_ask = False
-        self.floor = floor
+        self.minimum = minimum
         self.limits = limits
         self.seen = SeenObjects(limits.memory_budget)
         self._kind_of = kind_of
@@ -394,7 +394,7 @@ class Streams:
 
     def _give_up_passing(self) -> bool:
         self._measured = None
-        # Bodies of lists are made again when somebody asks for them.
+        # Bodies of lists are made again when a client asks for them.
         given = sum(stream.give_up_bodies() for stream in self)
         return given > 0 or any(give_up() for give_up in self.passing)
 
@@ -502,7 +502,7 @@ class Streams:
             window_bytes=self.limits.window_bytes, window_events=self.limits.window_events
         )
         stream = Stream(scope, collection, self.counters, now=now)
-        stream.on_shown = partial(self.floor.raise_to, scope.resource)
+        stream.on_shown = partial(self.minimum.raise_to, scope.resource)
         stream.named_kind = lambda: self._kind_of(scope.resource)
         # What leaves another selection may be there still.
         if not scope.labels.requirements and LASTING.issuperset(scope.fields.paths):
@@ -532,7 +532,7 @@ class Streams:
         logger.warning("upstream went back", extra=fields(resource=resource, version=version))
         for observer in self.on_history_lost:
             observer()
-        self.floor.went_back(resource, version)
+        self.minimum.went_back(resource, version)
         evicted = self.seen.went_back(resource, version)
         alike = [s for s in self if s.scope.resource.storage == resource.storage]
         streams = [s for s in alike if s is not but and s.version > version]

@@ -72,7 +72,7 @@ class LinkProbe:
         self._told_state: LinkState | None = None
         # Upstream answers the relay's own credentials with 401.
         self._is_unauthorized = False
-        # Unix time, and that of the clock that nobody sets.
+        # Unix time, and boot-clock time.
         self._down_at: tuple[float, float] | None = None
         self._outages: deque[Outage] = deque(maxlen=OUTAGES_KEPT)
         self._kick = asyncio.Event()
@@ -83,7 +83,7 @@ class LinkProbe:
         self._probes: list[asyncio.Task[LinkEvidence]] = []
         # Unix time of the latest answer.
         self.answered_at = 0.0
-        # Done with what is learned next, where somebody waits for that.
+        # Done with what is learned next, where a request waits for it.
         self._judged: asyncio.Future[None] | None = None
 
     @property
@@ -380,12 +380,12 @@ class LinkProbe:
 
     def _log(self, state: LinkState) -> None:
         self._logged_cause = self._cause
-        told = fields(server=self._transport.url)
+        about = fields(server=self._transport.url)
         match state:
             case "up":
-                logger.info("upstream is reached", extra=told)
+                logger.info("upstream is reached", extra=about)
             case "relayed":
-                logger.info("upstream is a relay that is cut off itself", extra=told)
+                logger.info("upstream is a relay that is cut off itself", extra=about)
             case _:
                 why = fields(server=self._transport.url, why=self._cause)
                 logger.info("upstream is out of reach", extra=why)

@@ -4,7 +4,7 @@ Kubelet asks once for most of what a pod needs, and for an immutable Secret or C
 (it ends the watch); kube-proxy, CoreDNS and flanneld ask when they start. A journal that began anew
 after that (deleted, set aside, a new disk) would lack it at the next reboot. So the relay looks at
 the pods of its node and fetches, with the node's identity, what it lacks: as soon as there is a
-link, without waiting for anybody.
+link, without waiting for a request.
 
     what kubelet and the components of the node follow    streams that stay open
     Secrets and ConfigMaps of the pods                    streams by name, listed once; what no pod

@@ -28,7 +28,7 @@ MIN_CONNECTIONS = 16
 # Seconds; Go's transports keep a connection for 90: the client is to end it, not we while a
 # request is on its way.
 KEPT_FOR = 120.0
-# Bytes; as Go's servers: http.DefaultMaxHeaderBytes. Selectors stand in the first line.
+# Bytes; as Go's servers: http.DefaultMaxHeaderBytes. Selectors are in the first line.
 MAX_HEADER = 1024 * 1024
 API: Final = ListenerOptions(
     log="relay.http",

@@ -114,7 +114,7 @@ class Refusals:
 
 def _what(request: web.BaseRequest) -> tuple[str, str, str]:
     """Verb, resource with its group and subresource, and namespace/name; the path's own text is
-    told only where it is a resource's."""
+    given only where it is a resource's."""
     try:
         info = RequestInfo.parse(request.method, request.raw_path)
     except Refused:

@@ -304,7 +304,7 @@ def _subscribe(
     streams.beside += (
         lambda: known.size + published.size,
         access.size,
-        lambda: streams.floor.states.size + streams.of_node.size + streams.askings.size,
+        lambda: streams.minimum.states.size + streams.of_node.size + streams.askings.size,
         features.size,
     )
     for state in (lambda: everything(streams), known.records, published.records):

@@ -51,7 +51,7 @@ from relay_sidecar.core.access.expiry import ExpiringEntry, ExpiringMap, Offline
 # Seconds for which a refused token is not asked about again: a caller that knows no better comes
 # back faster than that, and what mends a token takes longer.
 REJECTED_TTL = 3.0
-# Seconds at most for which a denial stands: where `ttl` is long, who was given a right does not
+# Seconds at most for which a denial holds: where `ttl` is long, who was given a right does not
 # wait for all of it, nor who was denied by an API server that was just started and had yet to read
 # its roles. (kube-apiserver's own cache of a webhook's denials: 30.)
 DENIED_TTL = 10.0
@@ -103,7 +103,7 @@ class AuthorizationCache:
         # On `clock`: answers from before are asked for again as soon as upstream answers.
         self._online_since = 0.0
         self._obsolete: set[str] = set()
-        # Identities and decisions that anybody may have written to the disk.
+        # Identities and decisions that may have been forged on the disk.
         self._unauthentic: set[str] = set()
 
     def __len__(self) -> int:
@@ -192,7 +192,7 @@ class AuthorizationCache:
         )
 
     def user(self, token: str) -> str:
-        """Whose the token was when upstream said so last; "" where it has not."""
+        """Whose the token is by upstream's latest answer; "" where there is none."""
         known = self._identities.get(self._hash(token))
         return "" if known is None else known.fact.user
 

@@ -2,10 +2,10 @@
 
 A renewed token is another user to upstream's reviews, and a pod that only watches brings it to the
 relay up to ten minutes after it was issued. A node that is cut off before, and starts its pods
-anew, would give them a token that nobody can vouch for. So what upstream allowed with the tokens of
+anew, would give them a token that cannot be verified. So what upstream allowed with the tokens of
 before is remembered, for the newest one to be reviewed at once.
 
-Whose a token is, its claims say, of which upstream has made sure before anything here is told of
+Whose a token is, its claims say, which upstream has verified before anything here learns of
 them. Bounds: only families of tokens that this relay passed on to its node take part, so that no
 stranger spends them.
 
@@ -159,7 +159,7 @@ def _record(members: _Members) -> bytes:
 
 @lru_cache(_CACHED)
 def family_of(token: str) -> TokenFamily | None:
-    """By its claims, which nobody has verified here; None where it is not bound to a pod."""
+    """By its claims, which are not verified here; None where it is not bound to a pod."""
     parts = token.split(".")
     if len(parts) != 3:
         return None

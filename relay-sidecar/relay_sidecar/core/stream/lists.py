@@ -95,11 +95,11 @@ _MISTAKES: Final = 16
 
 class ArrivingList:
     """Of one body, which is handed over as far as it has come, each time from its first byte on.
-    Its items are told in batches of at least so many bytes."""
+    Its items are returned in batches of at least so many bytes."""
 
     def __init__(self, *, batch: int = 1) -> None:
         self._batch = batch
-        self._told = self._untold_bytes = 0
+        self._returned = self._pending_bytes = 0
         self._head: Page | None = None
         self._prefixes: Prefixes | None = None
         self._items: list[Item] = []
@@ -110,12 +110,12 @@ class ArrivingList:
         self._mistakes = 0
 
     def more(self, body: bytearray) -> list[Item]:
-        """The next batch of items, once it is there; items of the last one may never be told."""
+        """The next batch of items, once it is there; the last, partial batch is only in `whole`."""
         self._read(body)
-        if self._untold_bytes < self._batch:
+        if self._pending_bytes < self._batch:
             return []
-        told, self._told, self._untold_bytes = self._told, len(self._items), 0
-        return self._items[told:]
+        returned, self._returned, self._pending_bytes = self._returned, len(self._items), 0
+        return self._items[returned:]
 
     def whole(self, body: bytearray) -> Page:
         """The list, once all of it is there. Raises `Malformed`."""
@@ -154,7 +154,7 @@ class ArrivingList:
                 self._is_given_up = self._mistakes > _MISTAKES
                 continue
             self._items.append(item)
-            self._untold_bytes += len(item.raw)
+            self._pending_bytes += len(item.raw)
             self._start = end + 2
 
     def _begin(self, body: bytearray) -> None:

@@ -50,7 +50,7 @@ class StreamBackoff:
         self._is_for_link = False
 
     def failed(self, now: float, chance: float) -> None:
-        """A request found nobody, or nobody who could answer."""
+        """A request found no server, or none that could answer."""
         self._failures += 1
         self._wait(now, chance, self._failures, longest=LONGEST_DELAY)
         self._is_for_link = True
@@ -73,7 +73,7 @@ class StreamBackoff:
         self._failures = self._barren = 0
 
     def asked(self, retry_after: float, now: float) -> None:
-        """Upstream said when to come back, in seconds."""
+        """Upstream's Retry-After, in seconds."""
         if retry_after > 0:
             self.retry_at = max(self.retry_at, now + min(retry_after, LONGEST_RETRY_AFTER))
             self._is_for_link = False

@@ -14,7 +14,7 @@ tag, and one row more the sum of all tags.
 A tag covers space, key and value of its row. An older state of all these rows together, their sum
 included, passes: nothing outside of the journal tells its age.
 
-Without the right key nothing can be told: rows are believed for everything but Secrets (see
+Without the right key authorship is unknown: rows are believed for everything but Secrets (see
 `core/access/authorization.py`), and what the disk has stays as it is until upstream has decided
 something: then the former key may be put back, and nothing is lost.
 """
@@ -165,7 +165,7 @@ class AuthenticRows:
 
 
 def without_tags(saved: Saved) -> Saved:
-    """Where there is no key: all rows, since none can be told from a forged one."""
+    """Where there is no key: all rows, since a forged one looks the same."""
     return _with_rows(saved, {(space, key): _split(value)[1] for space, key, value in _rows(saved)})
 
 

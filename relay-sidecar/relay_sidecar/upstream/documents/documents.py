@@ -1,7 +1,7 @@
 """Discovery, OpenAPI and version: what upstream answered last, for offline use.
 
 Owns which paths are such documents, and which variant of one (JSON, aggregated, protobuf) a client
-gets. Guarantees: an answer is one that upstream gave, or follows from what it said later in another
+gets. Guarantees: an answer is one that upstream gave, or follows from a later one in another
 form of discovery (`forms`); half an answer or another server's page is not cached; all of it
 outlasts a restart. Knows neither requests of clients nor when to ask upstream.
 """
@@ -185,7 +185,7 @@ class DocumentCache:
                     "upstream sent no JSON", extra=fields(path=canonical, bytes=len(body))
                 )
             return False
-        now = time.time() - Staleness.told(given.get("age")).seconds
+        now = time.time() - Staleness.read(given.get("age")).seconds
         since = old.since if old is not None and old.gzipped == gzipped else now
         document = CachedDocument(content_type, given.get("etag", ""), gzipped, since, now)
         return await self._store(canonical, variant, document)

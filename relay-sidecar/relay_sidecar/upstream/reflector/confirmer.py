@@ -65,7 +65,7 @@ class Confirmer:
         self._confirming.lost_sight()
 
     def wanted(self) -> None:
-        """Somebody waits for what upstream holds now."""
+        """A reader waits for what upstream holds now."""
         self._confirming.wanted(boottime())
 
     def ask_if_due(self) -> None:

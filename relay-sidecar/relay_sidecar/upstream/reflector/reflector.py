@@ -190,7 +190,7 @@ class Reflector:
         self._kick.set()
 
     def confirm(self) -> None:
-        """Somebody waits for what upstream holds now."""
+        """A reader waits for what upstream holds now."""
         self._confirmer.wanted()
         self._kick.set()
 
@@ -252,7 +252,7 @@ class Reflector:
     async def _perform(
         self, command: ListRequest | WatchRequest, *, is_again: bool = False
     ) -> None:
-        """`is_again`: it was refused, and upstream has said since that it is ready."""
+        """`is_again`: it was refused, and upstream has become ready since."""
         is_list, retry_after = isinstance(command, ListRequest), 0.0
         is_answer = False
         try:

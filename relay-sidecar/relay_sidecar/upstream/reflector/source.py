@@ -3,7 +3,7 @@
 Lists come compressed, watches in whole lines. Each answer of an API server is evidence that the
 link is there. A feed is the API server or a hub of the pool. An API server that was just started
 answers 403 to what is allowed, until it has read its roles, and says so in /readyz: a refusal
-counts when it comes again a second after upstream said that it is ready, or after a minute.
+counts when it comes again a second after upstream was ready, or after a minute.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -94,9 +94,9 @@ class UpstreamSource:
         try:
             async with self._transport.send(request) as answer:
                 self._heard(answer)
-                told = Staleness.told(answer.headers.get(AGE))
-                if aged is not None and told.is_old:
-                    aged(told.seconds)
+                staleness = Staleness.read(answer.headers.get(AGE))
+                if aged is not None and staleness.is_old:
+                    aged(staleness.seconds)
                 # In place: joining parts would need the memory of a big list twice.
                 body = bytearray()
                 async for chunk in answer.chunks(idle_timeout=self._timeout):
@@ -157,7 +157,7 @@ class Feed(Protocol):
     """Of one stream. `page` and `batches` are those of `UpstreamSource`, of what was chosen last.
 
     A hub's answer is one of the API server only as long as it is a good one: what else it says ends
-    no stream, and is said to `disappointed`.
+    no stream, and is reported to `disappointed`.
     """
 
     @property
@@ -246,7 +246,7 @@ LONGEST_START: Final = 60.0
 
 
 async def is_ready(feed: Feed) -> bool:
-    """False also where nobody answers."""
+    """False also where there is no answer."""
     try:
         await feed.page(READYZ, {})
     except ApiError as error:

@@ -41,7 +41,7 @@ class Owner(Protocol):
     def refused(self, stream: Stream, failure: Failure) -> None: ...
     def has_room(self, more: int) -> bool: ...
     def went_back(self, stream: Stream, version: int) -> None:
-        """Upstream stands at `version`, and this stream was beyond it: it is empty now, and about
+        """Upstream is at `version`, and this stream was beyond it: it is empty now, and about
         to be listed."""
         ...
 
@@ -279,7 +279,7 @@ class ListPhase:
         # when it began.
         self._listed = self._lists = 0
         self._persists_early = False
-        # When that list was asked for: by the clock that nobody sets, and as wall time.
+        # When that list was asked for: boot clock and wall time.
         self._asked = (math.inf, math.inf)
 
     async def run(self, command: ListRequest) -> None:
@@ -348,8 +348,8 @@ class ListPhase:
             raise Malformed(f"{page.unreadable} items that cannot be read")
 
     def _was_old(self, age: float) -> None:
-        """Another relay stands above, and told what it had. It proves nothing about now, whatever
-        age it tells: the age counts from what the wall clock there said."""
+        """Upstream is another relay, which answered from its cache. That proves nothing about now,
+        whatever its age; the age counts from its wall clock."""
         self._asked = -math.inf, self._asked[1] - age
 
     def _persist_early(self, items: Sequence[Item]) -> None:

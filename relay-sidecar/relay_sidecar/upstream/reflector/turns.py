@@ -2,8 +2,8 @@
 
 When the link comes back, all streams want to open their watches at the same moment. On a busy
 machine hundreds of TLS handshakes at once end none of them in time, and the relay's own clients
-wait meanwhile. So each beginning takes a turn; the streams for which somebody waits come first,
-then those that somebody watches.
+wait meanwhile. So each beginning takes a turn; the streams for which a reader waits come first,
+then those that are watched.
 
 A turn that lasts for some ticks of the event loop's clock lets the next one begin: over a slow link
 beginnings take long without costing anything. A loop that is busy ticks late, and so waits longer.
@@ -21,7 +21,7 @@ PATIENCE: Final = 2
 
 
 class Reader(Protocol):
-    """As of now: whether somebody waits for a state, and whether there are readers at all."""
+    """As of now: whether a reader waits for a state, and whether there are readers at all."""
 
     @property
     def is_waited_for(self) -> bool: ...

@@ -30,7 +30,7 @@ from relay_sidecar.web.reads.rounds import WholeAnswers
 
 # Seconds for a first list, as kube-apiserver's --request-timeout: a bad link takes its time.
 LONGEST_LIST = 60.0
-# Seconds for a stream that follows upstream to prove that it has caught up: contract of the floor.
+# Seconds for a stream that follows upstream to prove that it has caught up.
 PROOF_WAIT = 1.0
 # Seconds for it where opening took the time that a reader has: a round trip of a good link.
 SHORTEST_PROOF = 0.1
@@ -133,10 +133,10 @@ async def opened(
     return stream
 
 
-# Seconds; contract of the floor: how long an answer may wait to be new enough.
-FLOOR_WAIT = 1.0
+# Seconds; monotonic reads: how long an answer may wait to be new enough.
+MINIMUM_WAIT = 1.0
 # Seconds; an event is behind the answer to its write by less.
-FLOOR_PATIENCE = 0.05
+MINIMUM_PATIENCE = 0.05
 # Objects: names and versions of so many, compressed, are as long as some objects.
 CONFIRMED_FOR_ONE: Final = 1000
 # Seconds; kube-apiserver: blockTimeout of its cacher (k8s.io/apiserver/pkg/storage/cacher).
@@ -174,7 +174,7 @@ class Freshness:
 
     @property
     def minimum(self) -> MinResourceVersion:
-        return self.streams.floor
+        return self.streams.minimum
 
     def staleness(self, stream: Stream, *, since: float, stands_in: bool = False) -> Staleness:
         """Of an answer from this stream to a client that asked at `since` (by `clock`);
@@ -236,13 +236,13 @@ class Freshness:
             return False
         patience = 0.0
         if self.minimum.is_awaited(stream.scope, stream.collection):
-            patience = FLOOR_PATIENCE
+            patience = MINIMUM_PATIENCE
         if await stream.until(is_so, timeout=patience):
             return True
         # Nothing is on its way, it seems: upstream can tell whether anything is missing.
         if not is_of_one or len(stream.collection.objects) <= CONFIRMED_FOR_ONE:
             stream.confirm()
-        return not is_of_one and await stream.until(is_so, timeout=FLOOR_WAIT - patience)
+        return not is_of_one and await stream.until(is_so, timeout=MINIMUM_WAIT - patience)
 
     async def remember(
         self,

@@ -148,7 +148,7 @@ class Gets:
 
     def _saw_newest(self, read: ClientRead, fetched: BufferedResponse, asked_at: float) -> None:
         """An object that a write has changed, as it has been at that time (boot clock) or later."""
-        if fetched.status != HTTPStatus.OK or _told(fetched).is_old:
+        if fetched.status != HTTPStatus.OK or _staleness(fetched).is_old:
             return
         version = response_version(fetched.content, read.wanted.form, is_list=False)
         if version is not None:
@@ -187,11 +187,11 @@ class Gets:
                 return False
             if not is_whole(item.raw):
                 return False
-        told = _told(fetched)
+        staleness = _staleness(fetched)
         if known is None or item.key != key_of(read.info):
             known = self._streams.newest(read.resource, item.key)
-        asked_at = -math.inf if told.is_old else asked_at
-        await self._learn(read, item, known, asked_at=asked_at, age=told.seconds)
+        asked_at = -math.inf if staleness.is_old else asked_at
+        await self._learn(read, item, known, asked_at=asked_at, age=staleness.seconds)
         return True
 
     def _is_at_hand(self, read: ClientRead, version: int) -> bool:
@@ -203,7 +203,7 @@ class Gets:
     def _is_behind(self, read: ClientRead, fetched: BufferedResponse) -> bool:
         """A relay that is cut off itself answers with an older state than is known here, and can be
         shown."""
-        if fetched.status != HTTPStatus.OK or not _told(fetched).is_old:
+        if fetched.status != HTTPStatus.OK or not _staleness(fetched).is_old:
             return False
         version = response_version(fetched.content, read.wanted.form, is_list=False)
         if version is None or not takes_whole(read.wanted):
@@ -278,6 +278,6 @@ class Gets:
         return staleness.headers(now=self._freshness.wall())
 
 
-def _told(fetched: BufferedResponse) -> Staleness:
+def _staleness(fetched: BufferedResponse) -> Staleness:
     """Of an answer of upstream, which may be another relay's."""
-    return Staleness.told(fetched.headers.get(AGE))
+    return Staleness.read(fetched.headers.get(AGE))

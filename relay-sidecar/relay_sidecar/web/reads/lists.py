@@ -299,7 +299,7 @@ class Lists:
             )
             if answer is not None:
                 return answer
-            # The link went a moment ago: what is known stands in for what upstream would say.
+            # The link went a moment ago: the cache answers in upstream's place.
             is_confirmed = False
         version = partial(self._freshness.version, stream, scope)
         if asked and not await stream.until(lambda: version() >= asked, timeout=VERSION_WAIT):

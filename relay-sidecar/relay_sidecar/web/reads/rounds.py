@@ -148,16 +148,16 @@ class WholeAnswers:
     def want(
         self,
         resource: ResourceName,
-        place: Hashable,
+        key: Hashable,
         request: web.BaseRequest,
         target: str,
         learn: Learn,
     ) -> None:
-        """What is at `target`, and was shown to `request`; `place` tells one from another."""
+        """What is at `target`, and was shown to `request`; `key` tells one from another."""
         is_secret = (resource.group, resource.plural) == _SECRETS
-        if is_secret or place in self._waiting or len(self._waiting) >= MAX_WAITING:
+        if is_secret or key in self._waiting or len(self._waiting) >= MAX_WAITING:
             return
-        self._waiting[place] = (request, target, learn)
+        self._waiting[key] = (request, target, learn)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
 

@@ -123,7 +123,7 @@ def is_made_here(wanted: Representation) -> bool:
 
 
 def takes_whole(wanted: Representation) -> bool:
-    """Whether something made here is an answer: whole objects stand in for a Table."""
+    """Whether something made here is an answer: whole objects replace a Table."""
     return is_made_here(wanted) or wanted.allows_whole
 
 

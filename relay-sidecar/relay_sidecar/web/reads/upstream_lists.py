@@ -194,8 +194,8 @@ class UpstreamLists:
         if page is None:
             return
         # Another relay says in Age how old its answer is.
-        told = Staleness.told(answer.headers.get(AGE))
-        is_of_now = listing.is_latest and not told.is_old
+        staleness = Staleness.read(answer.headers.get(AGE))
+        is_of_now = listing.is_latest and not staleness.is_old
         if is_of_now and page.version < before.minimum:
             self._streams.stands_at(scope.resource, page.version)
         fresh.handed_out(scope.resource, page.version, scope)
@@ -214,7 +214,7 @@ class UpstreamLists:
         if form is not Form.WHOLE or (whole.unreadable and not whole.items):
             self._open(listing)
             return
-        at = before.wall - told.seconds if listing.is_latest else 0.0
+        at = before.wall - staleness.seconds if listing.is_latest else 0.0
         await self._seed(scope, whole, known_at=before.clock if is_of_now else -math.inf, at=at)
 
     def _open(self, listing: ClientList) -> None:
@@ -237,10 +237,10 @@ class UpstreamLists:
         if answer.status != HTTPStatus.OK or page is None or form is not Form.WHOLE:
             return
         if not page.continue_token and (page.items or not page.unreadable):
-            told = Staleness.told(answer.headers.get(AGE))
+            staleness = Staleness.read(answer.headers.get(AGE))
             with suppress(NoRoom):
-                at = -math.inf if told.is_old else known_at
-                await self._seed(scope, page, known_at=at, at=asked_at - told.seconds)
+                at = -math.inf if staleness.is_old else known_at
+                await self._seed(scope, page, known_at=at, at=asked_at - staleness.seconds)
 
     async def _seed(self, scope: ListScope, whole: Page, *, known_at: float, at: float) -> None:
         now = self._freshness.now()

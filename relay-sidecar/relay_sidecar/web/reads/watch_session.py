@@ -74,7 +74,7 @@ def event_writer(request: web.BaseRequest) -> EventWriter:
     return HttpEventWriter(request)
 
 
-async def told(request: web.BaseRequest, status: Status) -> web.StreamResponse:
+async def refuse_over_websocket(request: web.BaseRequest, status: Status) -> web.StreamResponse:
     """A watch that ends with this at once. Raises `Refused`."""
     writer = event_writer(request)
     await writer.begin()

@@ -35,7 +35,11 @@ from relay_sidecar.web.reads.selection import (
     takes_whole,
     view_of,
 )
-from relay_sidecar.web.reads.watch_session import WatchSession, is_over_websocket, told
+from relay_sidecar.web.reads.watch_session import (
+    WatchSession,
+    is_over_websocket,
+    refuse_over_websocket,
+)
 
 # Seconds; kube-apiserver's default of --min-request-timeout.
 MIN_REQUEST_TIMEOUT = 1800.0
@@ -89,7 +93,7 @@ class Watches:
             is_gone = refused.status.code == HTTPStatus.GONE
             if not is_gone or not is_over_websocket(read.request):
                 raise
-            return await told(read.request, refused.status)
+            return await refuse_over_websocket(read.request, refused.status)
 
     async def _answer(
         self, read: ClientRead, options: ListOptions, permit: Permit
@@ -121,7 +125,7 @@ class Watches:
         try:
             return await self._forwarded(request, scope, options.shards)
         except Unreachable:
-            # The link went a moment ago: what is known stands in for what upstream would say.
+            # The link went a moment ago: the cache answers in upstream's place.
             found = self._streams.covering(scope)
             if not found or not _begins_with_state(options):
                 raise
@@ -133,8 +137,8 @@ class Watches:
     def _check_shards(
         self, request: web.BaseRequest, scope: ListScope, options: ListOptions
     ) -> None:
-        """Of what is passed on over a WebSocket no shard can be told: the client is to list anew
-        where a stream will tell it the rest. Raises `Refused`."""
+        """A watch that is passed on over a WebSocket cannot be reduced to a shard: the client is to
+        list anew where a stream will bring the rest. Raises `Refused`."""
         if options.shards.is_everything or not is_over_websocket(request):
             return
         is_kept = self._streams.refusal(scope, now=self._freshness.now()) is None

@@ -46,7 +46,7 @@ def wide() -> Streams:
 def version_of(streams: Streams, scope: ListScope) -> int:
     [stream] = streams.covering(scope)
     collection = stream.collection
-    return streams.floor.states.version(
+    return streams.minimum.states.version(
         scope,
         stream.version,
         whole=collection.fingerprint,
@@ -75,7 +75,7 @@ def test_r_monotonic_a_list_that_a_wider_stream_serves_has_its_version_after_a_r
         [stream] = streams.covering(ALL)
         await journal.commit(*list_records(stream, HERE, at=1.0))
         scopes = ScopeJournal(streams, journal, {})
-        states = streams.floor.states
+        states = streams.minimum.states
         for version in range(1601, 1604):
             states.listed(OF_NAMESPACE, version, fingerprint_of([MINE]))
             states.listed(OF_NODE, version, fingerprint_of([MINE]))
@@ -103,7 +103,7 @@ def test_what_a_stream_says_itself_and_what_is_of_a_lost_history_leaves_the_disk
         await journal.load()
         streams = wide()
         scopes = ScopeJournal(streams, journal, {})
-        states = streams.floor.states
+        states = streams.minimum.states
         states.listed(OF_NAMESPACE, 1603, 1)
         states.listed(OF_NODE, 1603, 1)
         scopes.link(False)
@@ -125,7 +125,7 @@ def test_clients_that_list_again_and_again_cost_one_write_and_then_one_a_second(
         streams, journal = wide(), Counting()
         ScopeJournal(streams, journal, {})
         for version in range(1601, 2601):
-            streams.floor.states.listed(OF_NAMESPACE, version, 1)
+            streams.minimum.states.listed(OF_NAMESPACE, version, 1)
             await asyncio.sleep(0)
         streams.of_node.add(OF_NODE)
         streams.of_node.add(OF_NODE)
