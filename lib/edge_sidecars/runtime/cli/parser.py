@@ -21,7 +21,8 @@ class Parser(argparse.ArgumentParser):
     """Raises `BadInput` from `parse_args`; an unknown flag or sub-command names the nearest known
     one. No flag may be abbreviated: a later release could add another one of that beginning. A flag
     that has one value is given once, and no value is empty: it would be that of a variable which
-    is not set. `example`: a command line that is good; `manual`: a page of docs/, as `reference/relay`."""
+    is not set. `example`: a command line that is good; `manual`: a page of docs/, as
+    `reference/relay`."""
 
     def __init__(self, *, example: str = "", manual: str = "", **arguments: Any) -> None:
         super().__init__(**{"allow_abbrev": False, **arguments})
