@@ -56,7 +56,7 @@ LONGEST_ANSWER = 8 * 1024 * 1024
 KEPT_PERIODS = 2.0
 # Long polls and streams of clients from outside of the pod: kubelet and Prometheus open none.
 MAX_REMOTE_WAITS = 16
-# Seconds from the start: a released Lease is taken by then, and nobody waits for us.
+# Seconds from the start: a released Lease is taken by then, and no client waits for us.
 FREEZE_GC_AFTER = 2.0
 
 
@@ -214,7 +214,7 @@ class Notifier(Protocol):
 
     @property
     def is_flushed(self) -> bool:
-        """Whether the present state has been told."""
+        """Whether the present state has been delivered."""
 
     async def close(self) -> None:
         """Sends on what is still on its way."""
@@ -223,7 +223,7 @@ class Notifier(Protocol):
 async def _notifiers(
     stack: AsyncExitStack, config: Config, elector: Elector, server: ApiClient, main: MainContainer
 ) -> list[Notifier]:
-    """Imported only where used: this container stands in every pod."""
+    """Imported only where used: this container is in every pod."""
     notifiers: list[Notifier] = [LeaseEvents(elector, server)]
     if config.notify_url is not None:
         from elector_sidecar.notifiers.notify_url import NotifyUrl

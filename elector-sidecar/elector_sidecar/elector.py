@@ -89,7 +89,7 @@ class Elector:
             self.machine.tell(status.now, status.view.valid_until)
 
     def note_told(self, status: ElectorStatus) -> None:
-        """Somebody is told this: if it is of the lead, a main may be at work from now on."""
+        """A client was answered this: if it is of the lead, a main may work from now on."""
         self._was_told = self._was_told or status.is_leader
 
     def lease_reason(self, now: float) -> str:

@@ -1,7 +1,7 @@
 """The main container as seen over HTTP: is it healthy, has it stopped?
 
-Shell. Every call has its own connection and a hard deadline; a refused connection is told apart
-from every other failure, because it alone proves that nobody listens any more.
+Shell. Every call has its own connection and a hard deadline; a refused connection is distinguished
+from every other failure, because it alone proves that no process listens any more.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class MainContainer:
         return Health.OK if 200 <= status < 300 else Health.FAILING
 
     async def drain(self, url: str, *, timeout: float) -> None:
-        """Returns when the main has stopped: it said 2xx, or nobody listens."""
+        """Returns when the main has stopped: it answered 2xx, or no process listens."""
         while True:
             try:
                 status = await self._status("POST", url, timeout=timeout)

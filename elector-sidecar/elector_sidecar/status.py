@@ -1,4 +1,4 @@
-"""What is told about the election at one moment: the /leader document and the reason in words.
+"""What is answered about the election at one moment: the /leader document and the reason in words.
 
 Pure: computed from an `ElectionView`, a `LifecyclePlan` and `now` in the request that asks (P2),
 never stored.

@@ -43,7 +43,7 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
     if status == "200":
         if PROOF in headers:
             return 0
-        text = f"whoever answers at {options['--url']} is no elector"
+        text = f"the server at {options['--url']} is no elector"
     sys.stderr.write(f"elector-sidecar check: {text}\n")
     return 2 if status == "400" else 1
 

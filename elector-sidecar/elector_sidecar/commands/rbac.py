@@ -1,7 +1,7 @@
 """`elector-sidecar rbac`: the Role of an elector and its RoleBinding, as YAML to apply.
 
 The rules are those of manifests/rbac/elector and components/elector-shards, for one Lease and one
-service account. Asks nobody.
+service account. Asks no server.
 """
 
 import argparse
@@ -116,7 +116,7 @@ def _grant(options: Options) -> Grant:
 
 def _check_lease(lease: str, *, is_sharded: bool) -> None:
     if not lease:
-        raise BadInput("--lease is missing: name the Lease, as the elector is told it")
+        raise BadInput("--lease is missing: name the Lease, as in the elector's flags")
     if not is_subdomain(lease):
         raise BadInput(
             f"--lease {lease!r:.80} is not a Lease name: lower-case letters, digits, - and ."

@@ -28,18 +28,19 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
     ).run(arguments, environ)
 
 
-def _table(told: dict[str, Any]) -> str:
+def _table(document: dict[str, Any]) -> str:
+    owned = _spans([it["shard"] for it in document["owned"]])
     summary = [
-        ("SHARDS", str(told["shards"])),
-        ("UNOWNED", str(told["unowned"])),
-        ("HERE", f"{told['identity']}: {_spans([it['shard'] for it in told['owned']]) or 'none'}"),
-        ("HANDING OVER", _spans([it["shard"] for it in told["handingOver"]]) or "-"),
-        ("VALID FOR", f"{told['remainingSeconds']:.1f}s"),
-        ("REASON", told["reason"] or "-"),
+        ("SHARDS", str(document["shards"])),
+        ("UNOWNED", str(document["unowned"])),
+        ("HERE", f"{document['identity']}: {owned or 'none'}"),
+        ("HANDING OVER", _spans([it["shard"] for it in document["handingOver"]]) or "-"),
+        ("VALID FOR", f"{document['remainingSeconds']:.1f}s"),
+        ("REASON", document["reason"] or "-"),
     ]
     rows = [
         (it["pod"], str(it["owned"]), "yes" if it["settled"] else "no", it["identity"])
-        for it in told["members"]
+        for it in document["members"]
     ]
     return page(summary, (("MEMBER", "OWNED", "SETTLED", "IDENTITY"), rows))
 

@@ -1,7 +1,7 @@
 """`elector-sidecar status`: who leads, since when, for how long; a table or JSON.
 
 Asks the elector on this machine, or with `--lease` the API server, which also answers from a
-workstation. Only what the API server can know is told then: no validity, no reason.
+workstation. The API server knows less: no validity, no reason.
 """
 
 import argparse
@@ -53,14 +53,14 @@ _DOCUMENT = StatusDocument(
 
 
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
-    """0 if somebody leads, 1 if nobody does or nothing could be learnt, 2 for bad input."""
+    """0 if a pod leads, 1 if no pod does or nothing could be learnt, 2 for bad input."""
     try:
         options = _options(arguments, environ)
         if options.lease:
-            told = asyncio.run(_from_api(options, environ))
+            document = asyncio.run(_from_api(options, environ))
         else:
-            told = _from_elector(options.url)
-        rows = _rows(told)
+            document = _from_elector(options.url)
+        rows = _rows(document)
     except BadInput as error:
         sys.stderr.write(f"elector-sidecar status: {' '.join(str(error).split())}\n")
         return BAD_INPUT
@@ -71,11 +71,11 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
         sys.stderr.write(f"elector-sidecar status: this is no elector's document: {error!r}\n")
         return 1
     if options.output == "json":
-        sys.stdout.write(json.dumps(told, indent=2) + "\n")
+        sys.stdout.write(json.dumps(document, indent=2) + "\n")
     else:
         shown = [(title, it if it.isprintable() else ascii(it)) for title, it in rows]
         sys.stdout.writelines(f"{line}\n" for line in aligned(shown))
-    return 0 if told["holder"] else 1
+    return 0 if document["holder"] else 1
 
 
 def _parser(default: str) -> Parser:
@@ -110,9 +110,9 @@ def _options(arguments: list[str], environ: Mapping[str, str]) -> argparse.Names
     default = listen.dialled.url
     given = _parser(default).parse_args(arguments)
     for name in ("namespace", "kubeconfig", "context", "server", "service_account_dir"):
-        told = getattr(given, name)
-        if told is not None and not given.lease:
-            raise BadInput(f"{flag(name)} {told} needs --lease: name the Lease, or drop this one")
+        value = getattr(given, name)
+        if value is not None and not given.lease:
+            raise BadInput(f"{flag(name)} {value} needs --lease: name the Lease, or drop this one")
     if given.lease and given.url is not None:
         raise BadInput(
             f"--url {given.url} asks the elector, --lease {given.lease} the API server: drop one"
@@ -204,25 +204,25 @@ def _credentials(
     return found, options.namespace or found.namespace
 
 
-def _rows(told: dict[str, Any]) -> list[tuple[str, str]]:
-    lease = told["lease"]
+def _rows(document: dict[str, Any]) -> list[tuple[str, str]]:
+    lease = document["lease"]
     rows = [
         ("LEASE", f"{lease['namespace']}/{lease['name']}"),
-        ("LEADER", told["holderPod"] or ("nobody" if _is_known(told) else "unknown")),
-        ("IDENTITY", told["holder"] or "-"),
-        ("SINCE", _ago(told.get("acquireTime"))),
-        ("RENEWED", _ago(told.get("renewTime"))),
-        ("TRANSITIONS", str(told.get("leaseTransitions"))),
+        ("LEADER", document["holderPod"] or ("nobody" if _is_known(document) else "unknown")),
+        ("IDENTITY", document["holder"] or "-"),
+        ("SINCE", _ago(document.get("acquireTime"))),
+        ("RENEWED", _ago(document.get("renewTime"))),
+        ("TRANSITIONS", str(document.get("leaseTransitions"))),
     ]
-    if "role" in told:
-        rows.append(("HERE", f"{told['role']}: {told['reason']}"))
-        rows.append(("VALID FOR", f"{told['remainingSeconds']:.1f}s"))
+    if "role" in document:
+        rows.append(("HERE", f"{document['role']}: {document['reason']}"))
+        rows.append(("VALID FOR", f"{document['remainingSeconds']:.1f}s"))
     return rows
 
 
-def _is_known(told: dict[str, Any]) -> bool:
+def _is_known(document: dict[str, Any]) -> bool:
     """Whether the Lease was ever read; HERE says why not."""
-    return "role" not in told or told.get("lastContactSeconds") is not None
+    return "role" not in document or document.get("lastContactSeconds") is not None
 
 
 def _ago(stamp: str | None) -> str:
@@ -232,5 +232,5 @@ def _ago(stamp: str | None) -> str:
         return "-"
     passed = int(max(time.time() - moment, 0))
     hours, rest = divmod(passed, 3600)
-    told = f"{hours}h{rest // 60}m{rest % 60}s" if hours else f"{rest // 60}m{rest % 60}s"
-    return f"{stamp} ({told} ago)"
+    age = f"{hours}h{rest // 60}m{rest % 60}s" if hours else f"{rest // 60}m{rest % 60}s"
+    return f"{stamp} ({age} ago)"

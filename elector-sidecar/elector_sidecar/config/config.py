@@ -56,7 +56,7 @@ __all__ = ["Address", "BadInput", "Config", "address", "load", "parser", "second
 
 # RFC 4122, as Kubernetes makes them.
 UID_PATTERN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-# It stands in a header of each request, beside the uuid in the Lease, and in log lines.
+# Part of a header of each request, of the Lease's holder and of log lines.
 MAX_IDENTITY = 253
 # Owner and group of a unix socket; in a pod with fsGroup that is every container's group.
 SOCKET_MODE = "0660"
@@ -107,7 +107,7 @@ def label(text: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Everything that `elector-sidecar` is told; durations in seconds."""
+    """The settings of `elector-sidecar`; durations in seconds."""
 
     lease: str = option(
         "NAME", "Lease name (required, or --lease-file)", default="", group="election"
@@ -130,7 +130,7 @@ class Config:
         true="take",
         name="on_missing",
     )
-    # None: contrib's listener stands in its place.
+    # None: contrib's listener is used instead.
     listen: Address | None = option(
         "[HOST]:PORT|unix:/PATH", f"default {DEFAULT_LISTEN}", address, group="HTTP"
     )
@@ -250,7 +250,7 @@ class Config:
         if self.take_missing:
             raise BadInput(
                 "--on-missing take and --shards exclude each other: a table that is created at "
-                "once may stand beside one that lives; drop --on-missing"
+                "once may be a second one; drop --on-missing"
             )
         if len(self.lease) > MAX_LABEL:
             raise BadInput(
@@ -290,7 +290,7 @@ def parser() -> Parser:
 
 
 def load(arguments: Sequence[str], environ: Mapping[str, str], *, hostname: str) -> Config:
-    """Raises `BadInput`. Contrib's flags stand in for ours, before env twins do; both together say
+    """Raises `BadInput`. Contrib's flags are used for ours, before env twins are; both together say
     one thing twice."""
     flags = contrib.ContribFlags(vars(parser().parse_args(arguments)))
     others = {"namespace": "POD_NAMESPACE", "identity": "POD_NAME"}

@@ -79,14 +79,14 @@ class Candidacy:
 
     @property
     def may_hold(self) -> bool:
-        # A write that nobody answered may be applied after all: until a newer version shows that
+        # A write without an answer may be applied after all: until a newer version shows that
         # it cannot, the lead is not given up by forgetting it.
         return self.holds_record or self.lease_writes.open_writes.may_apply(self.version)
 
     @property
     def is_coordinated(self) -> bool:
         """KEP-4355: with a strategy the API server chooses the holder. A leader goes on all the
-        same, because nobody else may act before it stops."""
+        same, because no other pod may act before it stops."""
         record = self.observed.lease
         return record is not None and record.spec.strategy is not None and not self.holds_record
 
@@ -155,7 +155,7 @@ class Candidacy:
             return self.observed.free_at()
         is_vacant = self.observed.is_known and not self.observed.holder
         if is_vacant and self.leadership.is_valid(now):
-            # Blanked or deleted under a living leader: it writes itself back, and nobody else may
+            # Blanked or deleted under a living leader: it writes itself back, and no other may
             # have taken the Lease, because that would have shown a holder.
             return -math.inf
         if self.is_coordinated:
@@ -255,7 +255,7 @@ class Candidacy:
         is_wanted = self._take_missing and not is_late
         if is_created and not is_wanted and not self.leadership.is_valid(now):
             # A create has no version to compare: what others did meanwhile is unknown, except
-            # that nobody took the Lease before our own term was over.
+            # that no other took the Lease before our own term was over.
             self.observed.not_before(now + self._timing.lease_duration)
         if write is not None:
             self.prove(now, write, lease.resource_version)

@@ -199,7 +199,7 @@ class Election:
             # be repeated as fast as it is answered.
             self._schedule.put_off(now + RETRY_DELAY)
         if lease.resource_version == write.base_version:
-            return  # an identical body is a no-op of the API server: nobody saw a renewal (P3)
+            return  # an identical body is a no-op of the API server: no follower saw a renewal (P3)
         self._schedule.succeeded()
         if lease.resource_version > self._lease_watch.newest:
             self._open_writes.forget_doubtful()
@@ -262,7 +262,7 @@ class Election:
             return False
         self._note_contact(now)
         if lease is not None and not is_deleted:
-            # Not of a Lease that nobody holds: it may be silent for any time.
+            # Not of a Lease without a holder: it may be silent for any time.
             limit = self._timing.lease_duration if self._observed.holder else 0.0
             self._lease_watch.note_gap(now, limit=limit)
         is_continuous = self._lease_watch.heard(now) and not self._observed.is_missing

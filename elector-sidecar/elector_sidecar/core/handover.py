@@ -71,7 +71,7 @@ class Releasing:
 
 @dataclass(frozen=True)
 class TermBackoff:
-    """An ex-leader leaves the Lease to others. `may_end_early`: once nobody has taken it."""
+    """An ex-leader leaves the Lease to others. `may_end_early`: once no other pod has taken it."""
 
     cause: HandoverCause
     until: float
@@ -91,7 +91,7 @@ def intent_in(phase: Phase) -> Intent:
         case Contending():
             return Intent.CONTEND
         case Draining():
-            # Until the main has stopped, nobody else may begin (H3).
+            # Until the main has stopped, no other pod may begin (H3).
             return Intent.HOLD
         case Releasing():
             return Intent.RELEASE

@@ -30,7 +30,7 @@ class MalformedLease(ValueError):
 
 @dataclass(frozen=True)
 class Spec:
-    """The fields that an election depends on. `holder_identity` "" stands for null too."""
+    """The fields that an election depends on. `holder_identity` "" is null too."""
 
     holder_identity: str
     lease_duration: float | None
@@ -114,9 +114,9 @@ def held(
 def vacant(
     *, namespace: str, name: str, holder_identity: str, lease_duration: int
 ) -> dict[str, Any]:
-    """The body that creates a Lease without a holder, which nobody may take for its duration.
+    """The body that creates a Lease without a holder, which no candidate may take for its duration.
 
-    To electors of ours it looks blanked (the annotation stands, the holder does not): all wait,
+    To electors of ours it looks blanked (the annotation is there, the holder is not): all wait,
     and from now on every write has a version to compare.
     """
     body = _copy(None, namespace, name)

@@ -14,7 +14,7 @@ from elector_sidecar.core.timing import HEDGE_DELAY
 SILENT_PERIODS = 2.5
 # A standby that cannot read, or whose watch was cut, tries again after this.
 STANDBY_RETRY = 1.0
-# Nobody renews a free Lease, so silence says little; still the watch is checked so often.
+# A free Lease is not renewed, so silence says little; still the watch is checked so often.
 IDLE_PERIOD = 120.0
 
 
@@ -130,7 +130,7 @@ class LeaseWatch:
         self._gap = min(now - self._last_sign(), limit)
 
     def silence_due(self, renew_interval: float | None) -> float:
-        """When the watch is silent for too long; None: nobody holds the Lease."""
+        """When the watch is silent for too long; None: the Lease has no holder."""
         if not self.is_watching:
             return math.inf
         if renew_interval is None:

@@ -1,9 +1,9 @@
 """Whether this pod should lead at all: the gate on its main's health, and giving up in order.
 
 Pure: reports and `now` come in, a `LifecyclePlan` comes out. Knows nothing of Leases beyond
-`LeaseFacts`. Guarantees (P6): RELEASE is planned only after the main said that it has stopped, is
-gone, or `release_on_term` vouches for it; otherwise the Lease is left to expire. One refused
-connection or one failed check closes no gate; a main that nobody listens for any more is gone,
+`LeaseFacts`. Guarantees (P6): RELEASE is planned only after the main confirmed that it has stopped,
+is gone, or `release_on_term` vouches for it; otherwise the Lease is left to expire. One refused
+connection or one failed check closes no gate; a main whose port has no listener is gone,
 which alone proves that its work has ended.
 
     GATED  ◄──health──► CONTENDING ──term, resign, failing main──► DRAINING ──stopped, gone──┐
@@ -31,7 +31,7 @@ from elector_sidecar.core.handover import (
     intent_in,
 )
 
-# An ex-leader's backoff ends early when nobody took the free Lease for so long (contract, 2).
+# An ex-leader's backoff ends early when no pod took the free Lease for so long (contract, 2).
 UNCLAIMED_LIMIT = 2.0
 # One refused connection may be a restart of a listener between two calls; two in a row are not.
 REFUSALS = 2
@@ -41,7 +41,7 @@ class Health(Enum):
     OK = "ok"
     FAILING = "failing"  # answered, but not 2xx
     HUNG = "hung"  # no answer in time
-    REFUSED = "refused"  # connection refused: nobody listens
+    REFUSED = "refused"  # connection refused: no process listens
 
 
 class HealthGate:
@@ -100,14 +100,14 @@ class LifecyclePolicy:
     drain_timeout: float
     release_on_term: bool
     release_timeout: float
-    # The main confirms by itself that it has stopped (shards), or what it was told passes.
+    # The main confirms by itself that it has stopped (shards), or what it was promised passes.
     has_confirmations: bool = False
 
 
 @dataclass(frozen=True)
 class LeaseFacts:
     """What the election says at this moment. `may_hold`: the record names us, or may soon.
-    `is_unasked`: no answer of this process ever said that it leads."""
+    `is_unasked`: this process never answered that it leads."""
 
     is_leader: bool
     holds_record: bool
@@ -168,7 +168,7 @@ class Lifecycle:
         self._gate.checked(now, health)
 
     def main_stopped(self) -> None:
-        """The drain URL said 2xx, or refused the connection."""
+        """The drain URL answered 2xx, or refused the connection."""
         if isinstance(self._phase, Draining):
             self._phase = replace(self._phase, is_main_stopped=True)
 
@@ -192,7 +192,7 @@ class Lifecycle:
             case _ if not facts.may_hold:
                 self._finish(now, HandoverCause.TERMINATION, was_released=False)
             case _ if self._policy.release_on_term or not self._work_may_run or facts.is_unasked:
-                # A main that was never told to begin is not at work.
+                # A main that was never allowed to begin is not at work.
                 self._release(now, HandoverCause.TERMINATION)
             case TermBackoff():  # its time to drain is over already: it is left to expire
                 self._finish(now, HandoverCause.TERMINATION, was_released=False)
@@ -269,7 +269,7 @@ class Lifecycle:
             phase = replace(phase, led_at=math.inf)
         self._phase = phase
         if self._is_listener_unresponsive:
-            # Nobody can hear our 503 (P9): the main acts on an older 200 for ever.
+            # No client can read our 503 (P9): the main acts on an older 200 for ever.
             self._drain(now, HandoverCause.LISTENER_UNRESPONSIVE)
         elif facts.is_unpreferred and facts.holds_record:
             self._drain(now, HandoverCause.UNPREFERRED)
@@ -349,7 +349,7 @@ class Lifecycle:
             self._phase = Stopped(cause)
             return
         seconds = self._policy.health_backoff if cooldown is None else cooldown
-        # A main that is well again contends as soon as it is clear that nobody else will; a
+        # A main that is well again contends as soon as it is clear that no other pod will; a
         # resignation or an unresponsive listener is to keep this pod out.
         may_end_early = cause in (HandoverCause.UNHEALTHY, HandoverCause.GONE)
         self._phase = TermBackoff(cause, now + seconds, may_end_early)

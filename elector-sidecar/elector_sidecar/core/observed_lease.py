@@ -8,7 +8,7 @@ assumed epsilon.
 
     unseen ──► held by somebody ──(no change for its duration)──► free
                  │        ▲
-       released  ▼        │ taken            blanked, deleted or replaced: whoever led may lead on,
+       released  ▼        │ taken            blanked, deleted or replaced: its leader may lead on,
                 free ─────┘                  and is waited out as if the record still named it
 """
 
@@ -55,7 +55,7 @@ class ObservedLease:
         self._take_missing = take_missing
         self._not_before = -math.inf
         self._vacant_at = -math.inf
-        # Whether nobody can lead since the record names nobody.
+        # Whether no pod can lead since the record names none.
         self._is_orderly = False
         # Before the first read nothing is free: an unseen holder may lead.
         self.is_known = False
@@ -66,7 +66,7 @@ class ObservedLease:
 
     @property
     def holder(self) -> str:
-        """Whoever stands in the record now; "" if nobody or unknown."""
+        """The holder by the record; "" if none or unknown."""
         return self.lease.spec.holder_identity if self.lease else ""
 
     @property
@@ -115,7 +115,7 @@ class ObservedLease:
                 )
             return False
         if lease.spec.holder_identity == "":
-            # Deleted and created anew: that releases nobody, and who held it between is unknown.
+            # Deleted and created anew: that releases no holder, and who held it between is unknown.
             is_replaced = was_known and (before is None or before.uid != lease.uid)
             self._vacate(now, before, lease, is_replaced=is_replaced, is_continuous=is_continuous)
         else:
@@ -132,7 +132,7 @@ class ObservedLease:
         return max(self._not_before, self._holder_ends_at())
 
     def free_since(self, now: float) -> float | None:
-        """Since when nobody has held the Lease; None if somebody may, even this candidate."""
+        """Since when the Lease has no holder; None if it may have one, even this candidate."""
         free_at = max(self._not_before, self._holder_ends_at()) if self.is_known else math.inf
         if free_at > now:
             return None
@@ -166,9 +166,9 @@ class ObservedLease:
         is_replaced: bool,
         is_continuous: bool,
     ) -> None:
-        """The record names nobody: released in order, or blanked by somebody else.
+        """The record names no holder: released in order, or blanked by another writer.
 
-        Where versions were missed, whoever the annotation names may have led in between.
+        Where versions were missed, the holder by the annotation may have led in between.
         """
         known = self.last_holder
         # It stood beside a holder that is not ours, and whose release keeps it.
@@ -186,7 +186,7 @@ class ObservedLease:
         if is_replaced:
             self._is_orderly = False
         elif is_same_vacancy:
-            # In a gap one of ours may have led and been blanked, if the annotation stands.
+            # In a gap one of ours may have led and been blanked, if the annotation is there.
             gap_is_harmless = is_continuous or lease.marked_holder is None
             self._is_orderly = self._is_orderly and gap_is_harmless
         else:

@@ -29,7 +29,7 @@ TAKEOVER_JITTER = 0.05
 FOREIGN_FACTOR = 1.2
 
 MIN_LEASE_DURATION = 3.0
-# A day: nobody takes over from a dead leader sooner; the Lease itself holds an int32.
+# A day: no pod takes over from a dead leader sooner; the Lease itself holds an int32.
 MAX_LEASE_DURATION = 86400.0
 MIN_RENEW_INTERVAL = 1.0
 
@@ -59,7 +59,7 @@ class Timing:
         if self.lease_duration > MAX_LEASE_DURATION:
             raise UnsafeTiming(
                 f"--lease-duration {self.lease_duration:g}s is over {MAX_LEASE_DURATION:g}s: "
-                "for so long nobody would take over from a dead leader"
+                "for so long no pod would take over from a dead leader"
             )
         if self.renew_interval < MIN_RENEW_INTERVAL:
             raise UnsafeTiming(

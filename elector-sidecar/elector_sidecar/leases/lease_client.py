@@ -1,6 +1,6 @@
 """The Lease over kubeapi: performs a command, and returns what happened.
 
-Owns the two paths, the requests' deadlines, their count, and what is said of a failure: once in the
+Owns the two paths, the requests' deadlines, their count, and the report of a failure: once in the
 log, and of a refusal (403) also to who asks, with the RBAC rules that are needed. Knows no
 election. Only a renewal with nothing open beside it uses a pooled connection, so that a dead one
 costs it a second attempt, and a takeover, a release or a read nothing; unless setting one up takes
@@ -89,7 +89,7 @@ class LeaseClient:
         self._complaints = Sparing(every=COMPLAINT_INTERVAL)
         # When each verb was refused last, if it was not allowed since.
         self._forbidden: dict[str, float] = {}
-        # What an admission policy or webhook said; "" where RBAC forbade it.
+        # The message of an admission policy or webhook; "" where RBAC forbade it.
         self._denial = ""
         self._watched_at = math.inf
         self._open_writes = 0

@@ -174,13 +174,13 @@ class LeaderLabel:
         logger.info("patched the leader label", extra=fields(pod=name, value=value or "removed"))
 
     def _complain(self, error: Exception, delay: float) -> None:
-        told: dict[str, object] = {"error": str(error), "retry_in": delay}
+        details: dict[str, object] = {"error": str(error), "retry_in": delay}
         if isinstance(error, Forbidden):
-            told["missing_rule"] = (
+            details["missing_rule"] = (
                 f"Role in namespace {self._elector.config.pod_namespace}: "
                 '{apiGroups: [""], resources: ["pods"], verbs: ["list", "watch", "patch"]}'
             )
-        logger.warning("keeping the leader label failed", extra=fields(**told))
+        logger.warning("keeping the leader label failed", extra=fields(**details))
 
     def _leads(self) -> bool:
         return self._elector.status(boottime()).is_leader

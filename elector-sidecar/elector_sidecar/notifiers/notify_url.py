@@ -17,7 +17,7 @@ TIMEOUT = 5.0
 # First retry after this, then twice as long each time up to the limit.
 RETRY_DELAY = 0.5
 RETRY_LIMIT = 10.0
-# Nobody waits for a change longer than this without looking.
+# Bounds the wait for a change, in seconds.
 MAX_SLEEP = 60.0
 
 

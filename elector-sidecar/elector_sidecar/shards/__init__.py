@@ -5,7 +5,7 @@ Pure:
 table/          the table of shards: its format, what this member knows of it, what it writes
 members/        the Leases of the members: the own one, and those of all
 balance         quotas: who gives up and who takes how many
-ownership       shards owned and handed over; what the main was told
+ownership       shards owned and handed over; what the main was promised
 lease_stream    the one list and watch that everything comes by
 shard_moves     which shards are free, what this member gives up or takes
 pace            how long to leave in peace what was refused

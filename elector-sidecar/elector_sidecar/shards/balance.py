@@ -14,7 +14,7 @@ TAKER_SPACING = 0.02
 # written with it, but nothing waits longer than the second of these. Seconds.
 GATHER = 0.02
 LONGEST_GATHER = 0.1
-# A shard that stays free for so long is taken by whoever can. Seconds.
+# A shard that stays free for so long is taken by any member. Seconds.
 UNTAKEN_LIMIT = 1.0
 
 
@@ -83,7 +83,7 @@ def gathered_at(since: Collection[float]) -> float:
 def taking(
     me: str, members: Mapping[str, Share], free: Sequence[int], late: Sequence[int], shards: int
 ) -> Taking:
-    """Which of the free shards this member takes. `late`: those that nobody took in time."""
+    """Which of the free shards this member takes. `late`: those that no member took in time."""
     sharing = participants(members)
     if me not in sharing:
         return Taking((), 0.0)

@@ -61,9 +61,9 @@ class ShardEndpoints:
         return self._routes.get(path)
 
     async def shards(self, request: web.BaseRequest) -> web.StreamResponse:
-        told = query(request, "watch", "promise")
-        tells = truth("promise", told.get("promise", "true")) and self._promises
-        if truth("watch", told.get("watch", "false")) and request.method == "GET":
+        given = query(request, "watch", "promise")
+        tells = truth("promise", given.get("promise", "true")) and self._promises
+        if truth("watch", given.get("watch", "false")) and request.method == "GET":
             limit = self._limit(request)
             with limit.place() as is_there:
                 if not is_there:
@@ -135,24 +135,24 @@ class ShardEndpoints:
         )
 
     def _condition(self, request: web.BaseRequest) -> OwnedCondition:
-        told = query(request, "uid", "shard", "min_remaining", "token", "wait")
-        if ("uid" in told) == ("shard" in told):
+        given = query(request, "uid", "shard", "min_remaining", "token", "wait")
+        if ("uid" in given) == ("shard" in given):
             raise BadInput("/owns needs either uid=U or shard=N")
         count = self._elector.config.shards or 0
-        if "uid" in told:
-            if not told["uid"]:
+        if "uid" in given:
+            if not given["uid"]:
                 raise BadInput("uid is empty: name the object's metadata.uid")
-            shard = shard_of(told["uid"], count)
+            shard = shard_of(given["uid"], count)
         else:
-            shard = _number("shard", told["shard"])
+            shard = _number("shard", given["shard"])
             if shard >= count:
                 raise BadInput(f"shard={shard}: there are {count}, from 0 to {count - 1}")
-        least = told.get("min_remaining")
+        least = given.get("min_remaining")
         return OwnedCondition(
             shard=shard,
             min_remaining=None if least is None else seconds("min_remaining", least),
-            wait=wait_seconds(told.get("wait", "0")),
-            token=_number("token", told["token"]) if "token" in told else None,
+            wait=wait_seconds(given.get("wait", "0")),
+            token=_number("token", given["token"]) if "token" in given else None,
         )
 
     async def released(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -160,10 +160,10 @@ class ShardEndpoints:
         count = self._elector.config.shards or 0
         if shard is None or shard >= count:
             return text(404, f"{request.path!r:.80}: there are shards 0 to {count - 1}")
-        told = query(request, "token")
-        if "token" not in told:
+        given = query(request, "token")
+        if "token" not in given:
             raise BadInput("token is missing: the fencingToken of the entry of handingOver")
-        token = _number("token", told["token"])
+        token = _number("token", given["token"])
         if not self._shards.confirm(boottime(), shard, token):
             return text(409, f"shard {shard} is owned and not being handed over")
         self._elector.wake()

@@ -102,7 +102,7 @@ class LeaseStream:
         self._list_at = min(self._list_at, at)
 
     def listed(self, list_id: int, now: float, version: int) -> ListLeases | None:
-        """The list that was answered; None if nobody waits for it."""
+        """The list that was answered; None if it is not waited for."""
         listing = self._listing
         if listing is None or listing.id != list_id:
             return None
@@ -167,7 +167,7 @@ class LeaseStream:
         self._wanted.pop(name, None)
 
     def read_answered(self, read_id: int) -> ReadNamed | None:
-        """The read that was answered; None if nobody waits for it."""
+        """The read that was answered; None if it is not waited for."""
         read = self._reading.pop(read_id, None)
         if read is not None:
             self._read_paces.pop(read.name, None)

@@ -1,9 +1,9 @@
-"""The shards of one member: which it may act on, which it hands over, and what the main was told.
+"""The shards of one member: which it may act on, which it hands over, what the main was promised.
 
 Pure. Guarantee (S6): a shard that is given up is answered 503 first, and is ready to become free
-only when the main has confirmed, or when every validity that it was told for it has passed.
+only when the main has confirmed, or when every validity that it was promised has passed.
 
-    owned ──give_up──► handing over ──confirmed, or told validity over──► ready ──written──► gone
+    owned ──give_up──► handing over ──confirmed, or promises over──► ready ──written──► gone
       └──────────── relinquish: the member gives up everything ──► relinquished ──► settled
 """
 
@@ -16,12 +16,12 @@ from elector_sidecar.shards.balance import gathered_at
 
 @dataclass
 class OwnedShard:
-    """`fencing_token`: the table's resourceVersion at acquisition. `told_until`: the latest
-    validity that the main was told. `given_up_at`: since when it is handed over."""
+    """`fencing_token`: the table's resourceVersion at acquisition. `promised_until`: the latest
+    validity that the main was promised. `given_up_at`: since when it is handed over."""
 
     fencing_token: int
     owned_since: float
-    told_until: float = -math.inf
+    promised_until: float = -math.inf
     given_up_at: float | None = None
     confirmed_at: float = math.inf
 
@@ -34,7 +34,7 @@ class OwnedShard:
         """When it may become free, as far as is known now."""
         if self.given_up_at is None:
             return math.inf
-        return max(self.given_up_at, min(self.confirmed_at, self.told_until))
+        return max(self.given_up_at, min(self.confirmed_at, self.promised_until))
 
 
 class Ownership:
@@ -65,17 +65,17 @@ class Ownership:
     def keep_only(self, shards: Collection[int]) -> float:
         """The known table names this member for these; the others are gone. Until when the main
         may work on some of them."""
-        told_until = -math.inf
+        promised_until = -math.inf
         for shard in [s for s in self.shards if s not in shards]:
             gone = self.shards.pop(shard)
             if gone.is_handing_over:
                 self.hand_overs += 1
-                # It became free only because all that the main was told had passed.
-                self.unconfirmed_hand_overs += -math.inf < gone.told_until < gone.confirmed_at
+                # It became free only because all that the main was promised had passed.
+                self.unconfirmed_hand_overs += -math.inf < gone.promised_until < gone.confirmed_at
             else:
                 self.losses += 1
-                told_until = max(told_until, min(gone.told_until, gone.confirmed_at))
-        return told_until
+                promised_until = max(promised_until, min(gone.promised_until, gone.confirmed_at))
+        return promised_until
 
     def give_up(self, now: float, count: int) -> None:
         """The highest ones, so that the others are neighbours."""
@@ -96,24 +96,24 @@ class Ownership:
 
     def lapse(self, now: float) -> bool:
         """The term ended without being given up. True if the main may work on, by what it was
-        told: then all is settled first, as if it was relinquished."""
-        is_told = any(it.told_until > now for it in self.shards.values())
+        promised: then all is settled first, as if it was relinquished."""
+        is_promised = any(it.promised_until > now for it in self.shards.values())
         self.losses += len(self.shards)
-        if is_told:
+        if is_promised:
             self.relinquish(now)
         self.shards = {}
-        return is_told
+        return is_promised
 
     def main_stopped(self) -> None:
         """On all that was relinquished."""
         self.relinquished.clear()
 
-    # ── what the main was told, and says ──
+    # ── promises to the main, and its confirmations ──
 
-    def told(self, shard: int, until: float) -> None:
+    def promise(self, shard: int, until: float) -> None:
         if shard in self.shards:
             it = self.shards[shard]
-            it.told_until = max(it.told_until, until)
+            it.promised_until = max(it.promised_until, until)
 
     def confirm(self, now: float, shard: int, token: int) -> bool:
         """False only if that very shard is owned and not handed over."""

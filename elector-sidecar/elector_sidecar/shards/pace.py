@@ -9,7 +9,7 @@ import math
 
 from edge_sidecars.runtime.backoff import exponential
 
-# Seconds. Whoever refuses, changes its mind when somebody changes its configuration.
+# Seconds. A refusal ends when an administrator changes a configuration.
 LONGEST_REFUSED = 30.0
 LONGEST_LOST = 2.0
 

@@ -85,7 +85,7 @@ class ShardElection:
         # A note that was written and is not found again: somebody takes it off.
         self._note_pace = Pace(RETRY_DELAY)
         self._open: dict[int, _TableWrite] = {}
-        # Answered by nobody: seen applied by the digest, or not at all.
+        # Without an answer: seen applied by the digest, or not at all.
         self._doubtful: list[_TableWrite] = []
         self._write_id = 0
         # What was known when the last list was sent: by version, the newest of all and of each.
@@ -116,10 +116,10 @@ class ShardElection:
         return self.valid_until(now) is not None
 
     def tell(self, now: float, shards: Sequence[int], until: float) -> None:
-        """The main was told that it may act on these until then (S6)."""
+        """The main was promised that it may act on these until then (S6)."""
         for shard in shards:
             if self.owns(now, shard):
-                self.ownership.told(shard, until)
+                self.ownership.promise(shard, until)
 
     def confirm(self, now: float, shard: int, token: int) -> bool:
         """The main has stopped working on it; False if it is owned and not handed over."""
@@ -252,17 +252,17 @@ class ShardElection:
         """Others wait for it: a term, that this member is settled, which new table it goes by."""
         if self.election.intent is not Intent.CONTEND:
             return
-        said = self.membership.note()
-        if said is None:
+        written = self.membership.note()
+        if written is None:
             if self._number is not None and now >= self._note_pace.not_before:
                 self.election.renew_soon(now)
                 self._note_pace.failed(now, is_refused=True)
             return
         self._note_pace.succeeded()
         wanted = self.membership.wanted_note(now, self.table)
-        is_news = (said.term, said.is_settled) != (wanted.term, wanted.is_settled)
+        is_news = (written.term, written.is_settled) != (wanted.term, wanted.is_settled)
         is_silent = now < self.membership.silent_until
-        if is_news or (not is_silent and self.table.is_unsaid(said.seen, said.seen_at)):
+        if is_news or (not is_silent and self.table.is_unsaid(written.seen, written.seen_at)):
             self.election.renew_soon(now)
 
     # ── the table's writes ──
@@ -485,8 +485,8 @@ class ShardElection:
         ]
         kept = set() if has_lapsed else set(self.ownership.shards)
         named = self._named()
-        told_until = self.ownership.keep_only(named & (applied | kept))
-        self.membership.keep_silent(told_until)
+        promised_until = self.ownership.keep_only(named & (applied | kept))
+        self.membership.keep_silent(promised_until)
         new = (named & applied) - set(self.ownership.shards)
         self.ownership.take(now, new, lease.resource_version)
         self.members.forget(self.table.owners, now)

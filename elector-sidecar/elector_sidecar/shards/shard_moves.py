@@ -107,7 +107,7 @@ class ShardMoves:
         return counts
 
     def _may_try(self, now: float, term: Term, owned: int, seen_at: int) -> bool:
-        """Whether shards may be given up for it: whoever was passed over, once it has seen that,
+        """Whether shards may be given up for it: if it was passed over, once it has seen that,
         and ever later the more often it was."""
         passed = self._passed_over.get(term)
         if passed is None:
@@ -174,12 +174,12 @@ class ShardMoves:
         if since is None:
             return True
         others = self._others(since)
-        # Whoever says nothing that can be read is no member by its word; its Lease may be a copy.
+        # A Lease without a note that can be read is no proof of a member: it may be a copy.
         durations = [owner.lease_duration for owner in self._table.owners]
         durations += [it.duration for it in others if it.note]
         return self._table.is_confirmed(
             now,
-            said=[it.note for it in others],
+            notes=[it.note for it in others],
             stream_version=self._members.version,
             wait=min(max([self._duration, *durations]), MAX_LEASE_DURATION),
         )

@@ -37,9 +37,9 @@ async def follow(
         request.protocol.is_lively = True
     await response.prepare(request)
     while not transport.is_closing():
-        told = document(boottime())
-        await response.write(b"data: %s\n\n" % told if wants_events else told + b"\n")
-        if transport.get_write_buffer_size() > max(UNREAD_LIMIT, 2 * len(told)):
+        line = document(boottime())
+        await response.write(b"data: %s\n\n" % line if wants_events else line + b"\n")
+        if transport.get_write_buffer_size() > max(UNREAD_LIMIT, 2 * len(line)):
             transport.abort()
             break
         await elector.changed(INTERVAL)

@@ -214,10 +214,10 @@ class ElectorEndpoints:
         return metrics(measure(self._elector, boottime()))
 
     async def _resign(self, request: web.BaseRequest) -> web.StreamResponse:
-        told = query(request, "cooldown").get("cooldown")
-        cooldown = DEFAULT_COOLDOWN if told is None else named_seconds("cooldown", told)
+        given = query(request, "cooldown").get("cooldown")
+        cooldown = DEFAULT_COOLDOWN if given is None else named_seconds("cooldown", given)
         if cooldown < MIN_COOLDOWN:
-            raise BadInput(f"cooldown={told}: at least {MIN_COOLDOWN:g}s")
+            raise BadInput(f"cooldown={given}: at least {MIN_COOLDOWN:g}s")
         match await self._elector.resign(cooldown):
             case None:
                 return text(409, f"not leader: {self._elector.status(boottime()).reason}")
@@ -252,16 +252,16 @@ def _poll_after(condition: ReadyCondition, status: ElectorStatus) -> float:
 
 
 def _ready_condition(request: web.BaseRequest) -> ReadyCondition:
-    told = query(request, "min_remaining", "min_age", "wait", "token")
-    token = told.get("token")
+    given = query(request, "min_remaining", "min_age", "wait", "token")
+    token = given.get("token")
     try:
         fencing_token = None if token is None else whole(token)
     except BadInput as error:
         raise BadInput(f"token: {error}, as fencingToken of /leader is") from error
     return ReadyCondition(
-        min_remaining=named_seconds("min_remaining", told.get("min_remaining", "0")),
-        min_age=named_seconds("min_age", told.get("min_age", "0")),
-        wait=wait_seconds(told.get("wait", "0")),
+        min_remaining=named_seconds("min_remaining", given.get("min_remaining", "0")),
+        min_age=named_seconds("min_age", given.get("min_age", "0")),
+        wait=wait_seconds(given.get("wait", "0")),
         token=fencing_token,
     )
 

@@ -1,7 +1,7 @@
 """The elector's sockets: how many connections they hold, and the proof that they answer.
 
 Guarantee: clients of the HTTP API can never use up the file descriptors that renewals need; an
-elector whose own listener does not answer resigns (P9), because nobody could hear its 503.
+elector whose own listener does not answer resigns (P9), because no client could read its 503.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """The HTTP answers while `--lease-file` names no Lease.
 
-Guarantee: nobody leads, which every path says with 503 and the reason; the process is alive. The
+Guarantee: this pod does not lead: every path answers 503 with the reason; the process is alive. The
 listeners are the same as later, so that a main and kubelet's probes need not know the difference.
 """
 

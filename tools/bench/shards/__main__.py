@@ -65,6 +65,7 @@ TARGETS: dict[str, Target] = {
     "moves, 3 to 4 members of 64 shards": never_above(16),
     "moves at rest": never_above(0),
     "requests a minute and member at rest": at_most(32),
+    "requests a minute of all more than of as many without shards": never_above(30),
     "/owns, p99": at_most(5, "ms"),
     "RSS more than without shards": at_most(3, "MiB"),
 }
@@ -77,8 +78,8 @@ def main() -> int:
     report_file(parser, "shards.json")
     arguments = parser.parse_args()
     options = Options(arguments.runs, arguments.window)
-    if min(options.runs, options.window) <= 0:
-        parser.error("numbers are above 0")
+    if options.runs < 0 or options.window <= 0:
+        parser.error("--runs is not below 0, --window above")
     results: list[Measured] = []
     return run(lambda: _measure(options, results), lambda: _report(results, options), arguments.out)
 
@@ -145,6 +146,11 @@ def _at_rest(
         Measured("moves at rest", "", (moved,)),
         Measured(
             "requests a minute and member at rest", "", tuple(rates[:-1]), f"{rates[-1]:.0f} alone"
+        ),
+        Measured(
+            "requests a minute of all more than of as many without shards",
+            "",
+            (sum(rates[:-1]) - len(pods) * rates[-1],),
         ),
         Measured(
             "/owns, p99", "ms", (_p99(pods[0], "/owns"),), f"{_p99(single, '/readyz'):.1f} /readyz"

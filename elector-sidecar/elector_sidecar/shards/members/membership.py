@@ -44,10 +44,10 @@ class Membership:
         self._member = member
         self._election = election
         self._sent: dict[str, float] = {}
-        # Until when the main may work on what was lost to a table that nobody is sure of: so long
+        # Until when the main may work on what was lost to a table that is in doubt: so long
         # this member does not say that it goes by it.
         self.silent_until = -math.inf
-        # The last term that the record told, and the version that it was acquired on.
+        # The last term that the record showed, and the version that it was acquired on.
         self._begun = (0, 0)
         # The term whose work may still run after it was ended; None if there is none.
         self.protected_term: int | None = None
@@ -110,15 +110,15 @@ class Membership:
     def wanted_note(self, now: float, table: TableState, *, base_version: int = 0) -> MemberNote:
         """What a write on that version of the own Lease says."""
         number = self._number_to_write(now)
-        said = self.note()
-        if said is not None and self._begun[0] != said.term:
+        written = self.note()
+        if written is not None and self._begun[0] != written.term:
             # Of a Lease that the term created, the version that this made.
             record = self._election.record
             created = record.resource_version if record else 0
-            self._begun = (said.term, said.begun_on or created)
+            self._begun = (written.term, written.begun_on or created)
         begun_on = self._begun[1] if self._begun[0] == number else base_version
         if self._begun[0] != number and self._is_renewal(now):
-            begun_on = 0  # the record lost it, and nobody can tell it
+            begun_on = 0  # the record lost it: unknown
         return MemberNote(
             term=number,
             begun_on=begun_on,

@@ -1,7 +1,7 @@
 """The Leases of all members, as one of them sees them: who lives, and whose term has ended.
 
 Pure. Guarantee: a term is called ended only when it can never own again: its Lease was emptied or
-taken after it by the rules, as whoever did it says there, or it was waited out, and then its Lease
+taken after it by the rules, as its note there says, or it was waited out, and then its Lease
 was emptied by a compare-and-swap or seen in other hands, so that no late write of it can succeed.
 """
 
@@ -18,7 +18,7 @@ from elector_sidecar.shards.table.shard_table import Owner
 
 @dataclass(frozen=True)
 class End:
-    """When a term ends for whoever judges it; then its Lease is to be emptied (`needs_fence`), or
+    """When a term ends, as this member sees it; then its Lease is to be emptied (`needs_fence`), or
     to be looked at once more (`needs_look`), before it has ended for good."""
 
     at: float
@@ -98,7 +98,7 @@ class ObservedMember:
             self._gap = min(now - self._heard_at, lease.spec.lease_duration or 0.0)
         self._heard_at = now
         self.is_asked = self._is_closed = False
-        before, said = self._state(), self.note
+        before, note = self._state(), self.note
         self._observed.adopt(now, lease, is_continuous=is_continuous)
         self.note = decode(lease)
         if self.note is not None and self.holder:
@@ -106,7 +106,7 @@ class ObservedMember:
             self._begun_by.setdefault(term, lease.resource_version)
         if self._state() != before or (self.note is None and not is_continuous):
             self._since = now
-        return (self._state(), self.note) != (before, said)
+        return (self._state(), self.note) != (before, note)
 
     def adopt_missing(self, now: float) -> None:
         if not self._observed.is_missing:
@@ -165,7 +165,7 @@ class ObservedMember:
         self._begun_by = {term: at for term, at in self._begun_by.items() if term in kept}
 
     def is_over(self, now: float) -> bool:
-        """Deleted, and whoever held it cannot work any more; or never seen at all."""
+        """Deleted, and its last holder cannot work any more; or never seen at all."""
         is_past = self._is_closed or self.ends_at <= now
         return not self.is_known or (self._observed.is_missing and is_past)
 
@@ -230,7 +230,7 @@ class Members:
 
     def left_over(self, now: float) -> list[tuple[float, Owner]]:
         """Terms of members of ours that are waited out, and since when, whatever they owned: as
-        long as a Lease names somebody, whoever comes new has to wait for it."""
+        long as a Lease names somebody, a new member has to wait for it."""
         return [
             (it.ends_at, Owner(it.holder, it.note.term, it.name, it.lease.uid, it.duration))
             for it in self._members.values()

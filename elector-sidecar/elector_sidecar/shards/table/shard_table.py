@@ -14,12 +14,12 @@ from edge_sidecars.apimachinery.selection.shard_ranges import MAX_SHARDS, MIN_SH
 from elector_sidecar.core.timing import MAX_LEASE_DURATION
 
 TABLE_ANNOTATION = "edge-sidecars.io/shards"
-# What was found in its place and is no successor, for whoever edited it.
+# What was found in its place and is no successor, for the author of the edit.
 SET_ASIDE_ANNOTATION = "edge-sidecars.io/shards-set-aside"
 MAX_SET_ASIDE = 4096
 # On the table and on the Lease of each member; its value is the table's name.
 ELECTION_LABEL = "edge-sidecars.io/election"
-# The holder of a Lease that is a table: electors without --shards and client-go stand by.
+# The holder of a Lease that is a table: electors without --shards and client-go wait.
 TABLE_HOLDER = "shards"
 # Ten years, in seconds: candidates that go by the record wait, also where no member renews it.
 TABLE_DURATION = 315_360_000

@@ -1,7 +1,7 @@
 """What one member writes next: into the table, or into the Lease of a member that is waited out.
 
 Pure. Guarantees: a table is begun, written back and changed on exactly the version that was judged,
-by a member whose present term others can read; whoever is not the first in order waits its turn, so
+by a member whose present term others can read; a member that is not the first waits its turn, so
 that few of those who want the same write at the same time; what is refused is tried ever later.
 """
 
@@ -125,7 +125,7 @@ class TablePlan:
             self._pace_of(write).failed(now, is_refused=True)
 
     def _pace_of(self, write: WriteNamed) -> Pace:
-        """The table's, or of the Lease that is to be emptied: one that nobody may write keeps no
+        """The table's, or of the Lease that is to be emptied: one that no member may write keeps no
         other write back."""
         if write.is_table:
             return self._pace
@@ -161,8 +161,8 @@ class TablePlan:
         if table.known is not None and table.problem:
             is_taken = table.is_let_go and now >= table.renewed_until
             if is_taken or now >= table.problem_since + self._duration:
-                # Nobody renewed it for so long that another candidate may lead by the rules, or
-                # nobody could write it back: what this member knew is older than what is.
+                # No member renewed it for so long that another candidate may lead by the rules, or
+                # none could write it back: what this member knew is older than what is.
                 self._ownership.lose()
                 table.forget(now)
             else:
@@ -277,7 +277,7 @@ class TablePlan:
         owners = list(known.table.owners)
         for shard, owner in enumerate(owners):
             if owner is not None and (owner.identity, owner.term) == (me.identity, me.term):
-                # Not written by this member: it is no ownership, and nobody else may clear it.
+                # Not written by this member: it is no ownership, and no other may clear it.
                 owners[shard] = me if shard in self._ownership.shards else None
         for shard in self._ownership.ready(now):
             owners[shard] = None
@@ -294,7 +294,7 @@ class TablePlan:
         return replace(self._table_write(due_at, new, stamp), moves=moves)
 
     def _resize(self, now: float, stamp: str) -> PlannedWrite | None:
-        """Another number of shards, once nobody goes by the old one."""
+        """Another number of shards, once no member goes by the old one."""
         known = self._table.known
         if known is None or not self._moves.may_take(now):
             return None

@@ -9,7 +9,7 @@ Pure. Guarantees (S1):
 - `renewed_until` is never later than the moment at which a write of the table was applied, plus the
   validity: candidates that judge by their own duration (client-go up to 0.26) cannot have taken it;
 - who is new to a table, missed versions of it, or saw it begun or written back, `is_confirmed`
-  only when all who may work said since then that they go by it too, or after one lease duration.
+  only when all who may work wrote since then that they go by it too, or after one lease duration.
 """
 
 import math
@@ -103,7 +103,7 @@ class TableState:
 
     @property
     def stored(self) -> KnownTable | None:
-        """What stands in the Lease, known or not; None where that is no table."""
+        """The table in the Lease, known or not; None where there is none."""
         return self._read()[0]
 
     @property
@@ -116,12 +116,12 @@ class TableState:
         """The resourceVersion at which it saw that one."""
         return self.version if self.seen is not None else 0
 
-    def is_unsaid(self, said: TableVersion | None, said_at: int) -> bool:
+    def is_unsaid(self, seen: TableVersion | None, seen_at: int) -> bool:
         """Whether others wait to read that this member goes by this table."""
-        return self.seen is not None and not self._is_confirmation(said, said_at)
+        return self.seen is not None and not self._is_confirmation(seen, seen_at)
 
-    def _is_confirmation(self, said: TableVersion | None, said_at: int) -> bool:
-        return said in self._accepted and said_at >= self._unconfirmed_version
+    def _is_confirmation(self, seen: TableVersion | None, seen_at: int) -> bool:
+        return seen in self._accepted and seen_at >= self._unconfirmed_version
 
     @property
     def fresh_until(self) -> float:
@@ -210,7 +210,7 @@ class TableState:
                 or (self.is_in_force and is_next(known, seen_at, stored.table))
             )
             if self.known is None:
-                # A Lease that somebody else holds is no table in force, whatever stands in it.
+                # A Lease with another holder is no table in force, whatever it contains.
                 is_acceptable = not problem
             else:
                 has_gap = not is_continuous or not self.is_in_force
@@ -270,19 +270,19 @@ class TableState:
         self,
         now: float,
         *,
-        said: Sequence[MemberNote | None],
+        notes: Sequence[MemberNote | None],
         stream_version: int,
         wait: float,
     ) -> bool:
-        """`said`: by the others who may have worked since then; `stream_version`: up to which
+        """`notes`: of the others who may have worked since then; `stream_version`: up to which
         version their Leases are known; `wait`: the longest lease duration, in seconds."""
         if self.unconfirmed_since is None:
             return True
         have_all = stream_version >= self._unconfirmed_version and all(
-            note is not None and self._is_confirmation(note.seen, note.seen_at) for note in said
+            note is not None and self._is_confirmation(note.seen, note.seen_at) for note in notes
         )
         if have_all and self._needs_elder:
-            have_all = any(note and 0 < note.begun_on < self._unconfirmed_version for note in said)
+            have_all = any(note and 0 < note.begun_on < self._unconfirmed_version for note in notes)
         if now >= self._blind_until and (have_all or now >= self.unconfirmed_since + wait):
             self.unconfirmed_since = None
             return True
@@ -304,8 +304,8 @@ class TableState:
         return free_at
 
     def _as_observed(self, lease: Lease) -> Lease:
-        """Whoever owns by a table does so for no longer than a validity, however long it stands:
-        also where its holder was blanked by hand, and nobody is left who knows the table."""
+        """A member owns by a table for no longer than a validity, however old it is: also where its
+        holder was blanked by hand, and no member is left that knows the table."""
         spec = lease.spec
         is_blanked = not spec.holder_identity and spec.lease_duration == TABLE_DURATION
         if spec.holder_identity != TABLE_HOLDER and not is_blanked:

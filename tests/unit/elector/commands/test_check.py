@@ -33,7 +33,7 @@ def test_only_200_is_success(capsys: pytest.CaptureFixture[str]) -> None:
 def test_200_of_somebody_else_is_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
     with RawServer(answering("200 OK", b"ok", headers="Server: other\r\n")) as server:
         assert main(["--url", server.url], {}) == 1
-    assert capsys.readouterr().err.endswith(f"whoever answers at {server.url} is no elector\n")
+    assert capsys.readouterr().err.endswith(f"the server at {server.url} is no elector\n")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ def handing_over(count: int) -> Ownership:
     ownership = Ownership()
     ownership.take(0.0, range(count), fencing_token=1)
     for shard in range(count):
-        ownership.told(shard, GIVEN_UP + VALIDITY)
+        ownership.promise(shard, GIVEN_UP + VALIDITY)
     ownership.give_up(GIVEN_UP, count)
     return ownership
 
