@@ -2,45 +2,32 @@
 
 Guarantees: two requests with one key ask the API server for the same; what cannot be read for sure,
 or asks for more than is known here, has no key; no input raises; the work is linear in its length.
-Protobuf is read strictly: what could be read in two ways is refused (the package protobuf would
-cost the image 5 MiB). Sources: k8s.io/api v0.36, authentication/v1/generated.proto;
-k8s.io/apimachinery v0.36, pkg/runtime/generated.proto, pkg/apis/meta/v1/generated.proto and
-serializer/protobuf (envelope); k8s.io/kubernetes v1.36,
+Protobuf that could be read in two ways is refused. Sources: k8s.io/api v0.36,
+authentication/v1/generated.proto; k8s.io/apimachinery v0.36, pkg/runtime/generated.proto,
+pkg/apis/meta/v1/generated.proto and serializer/protobuf (envelope); k8s.io/kubernetes v1.36,
 pkg/registry/core/serviceaccount/storage/token.go (what an answer depends on).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Final
 
 import msgspec
 
+from edge_sidecars.apimachinery.protobuf_wire import BadWire, fields, text
 from edge_sidecars.apimachinery.request.accept import clauses
 from edge_sidecars.runtime.formats.rfc1123 import is_label, is_subdomain
-
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_WIDTHS: Final = {_FIXED64: 8, _FIXED32: 4}
-# Ten bytes hold 64 bits.
-_LONGEST_VARINT: Final = 10
-_MAX_FIELD_NUMBER: Final = 2**29 - 1
-
-# Wire type and value: a number, or the bytes of anything else.
-_Value = tuple[int, int | bytes]
-
-
-class NotProtobuf(ValueError):
-    """The bytes are no such message, or one that can be read in two ways."""
 
 
 class Message:
     """The fields of a message, by their numbers. A field that is read as one value is there
-    once at most: Go takes the last text, but merges messages. Each method raises `NotProtobuf`."""
+    once at most: Go takes the last text, but merges messages. Each method raises `BadWire`."""
 
-    def __init__(self, data: bytes) -> None:
-        self._fields: dict[int, list[_Value]] = {}
-        for number, value in _fields(data):
+    def __init__(self, data: bytes | memoryview) -> None:
+        self._fields: dict[int, list[int | memoryview | None]] = {}
+        for number, value in fields(memoryview(data)):
             self._fields.setdefault(number, []).append(value)
 
     def __contains__(self, number: int) -> bool:
@@ -49,22 +36,20 @@ class Message:
     def allow_only(self, *numbers: int) -> None:
         """Refuses fields of a newer version, which may mean anything."""
         if self._fields.keys() - set(numbers):
-            raise NotProtobuf("it has a field that this version does not know")
+            raise BadWire("it has a field that this version does not know")
 
     def content(self, number: int) -> bytes:
         """b"" where the field is absent."""
-        found = self._contents(number)
-        if len(found) > 1:
-            raise NotProtobuf(f"field {number} stands there more than once")
-        return found[0] if found else b""
+        value = self._only(number)
+        return b"" if value is None else _bytes(value)
 
     def text(self, number: int) -> str:
         """ "" where the field is absent."""
-        return _text(self.content(number))
+        return text(memoryview(self.content(number)))
 
     def texts(self, number: int) -> tuple[str, ...]:
         """Of a repeated field, in its order."""
-        return tuple(map(_text, self._contents(number)))
+        return tuple(text(memoryview(_bytes(it))) for it in self._fields.get(number, ()))
 
     def message(self, number: int) -> Message:
         """An empty one where the field is absent."""
@@ -72,68 +57,25 @@ class Message:
 
     def int64(self, number: int) -> int | None:
         """None where the field is absent."""
-        found = self._fields.get(number, [])
-        if len(found) > 1:
-            raise NotProtobuf(f"field {number} stands there more than once")
-        for wire_type, value in found:
-            if wire_type != _VARINT or not isinstance(value, int):
-                raise NotProtobuf(f"field {number} is no integer")
-            return value - 2**64 if value >= 2**63 else value
-        return None
+        value = self._only(number)
+        if value is None:
+            return None
+        if not isinstance(value, int):
+            raise BadWire(f"field {number} is no integer")
+        return value - 2**64 if value >= 2**63 else value
 
-    def _contents(self, number: int) -> list[bytes]:
-        found = []
-        for wire_type, value in self._fields.get(number, []):
-            if wire_type != _BYTES or not isinstance(value, bytes):
-                raise NotProtobuf(f"field {number} is no text, bytes or message")
-            found.append(value)
-        return found
+    def _only(self, number: int) -> int | memoryview | None:
+        """None where the field is absent."""
+        found = self._fields.get(number, ())
+        if len(found) > 1 or None in found:
+            raise BadWire(f"field {number} is not there once, as a number or bytes")
+        return found[0] if found else None
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, _Value]]:
-    at = 0
-    while at < len(data):
-        tag, at = _varint(data, at)
-        number, wire_type = tag >> 3, tag & 7
-        if not 0 < number <= _MAX_FIELD_NUMBER:
-            raise NotProtobuf("a field has an illegal number")
-        if wire_type == _VARINT:
-            integer, at = _varint(data, at)
-            yield number, (wire_type, integer)
-            continue
-        length, at = _length(data, at, wire_type)
-        if length > len(data) - at:
-            raise NotProtobuf("it ends in the middle of a field")
-        yield number, (wire_type, data[at : at + length])
-        at += length
-
-
-def _length(data: bytes, at: int, wire_type: int) -> tuple[int, int]:
-    """Bytes of a value, and where it begins. Groups, which Kubernetes does not use, are refused."""
-    if wire_type == _BYTES:
-        return _varint(data, at)
-    if wire_type not in _WIDTHS:
-        raise NotProtobuf(f"a field has wire type {wire_type}")
-    return _WIDTHS[wire_type], at
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number of 64 bits, and where it ends."""
-    value = 0
-    for index, byte in enumerate(data[at : at + _LONGEST_VARINT]):
-        value |= (byte & 0x7F) << (7 * index)
-        if byte < 0x80:
-            if value >= 2**64:
-                raise NotProtobuf("a number has more than 64 bits")
-            return value, at + index + 1
-    raise NotProtobuf("a number does not end")
-
-
-def _text(content: bytes) -> str:
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        raise NotProtobuf("a text is not UTF-8") from None
+def _bytes(value: int | memoryview | None) -> bytes:
+    if not isinstance(value, memoryview):
+        raise BadWire("a field is no text, bytes or message")
+    return bytes(value)
 
 
 JSON: Final = "application/json"
@@ -308,14 +250,14 @@ def _without_duplicates(members: Iterable[tuple[str, object]]) -> dict[str, obje
 
 
 def _from_protobuf(body: bytes) -> _TokenRequest:
-    """Raises NotProtobuf. runtime.Unknown{1 typeMeta, 2 raw, 3 contentEncoding, 4 contentType}
+    """Raises BadWire. runtime.Unknown{1 typeMeta, 2 raw, 3 contentEncoding, 4 contentType}
     around TokenRequest{1 metadata, 2 spec, 3 status}."""
     if not body.startswith(_MAGIC):
-        raise NotProtobuf("the envelope is missing")
+        raise BadWire("the envelope is missing")
     envelope = Message(body.removeprefix(_MAGIC))
     envelope.allow_only(1, 2, 3, 4)
     if 2 not in envelope or envelope.content(3) or envelope.text(4) not in ("", PROTOBUF):
-        raise NotProtobuf("the envelope is empty, or holds another encoding")
+        raise BadWire("the envelope is empty, or holds another encoding")
     type_meta, request = envelope.message(1), envelope.message(2)
     request.allow_only(1, 2, 3)
     return _TokenRequest(

@@ -255,7 +255,7 @@ def _in_protobuf(envelope: memoryview) -> MetadataList:
     return MetadataList(version, blake2b(items, digest_size=_DIGEST_BYTES).digest(), items)
 
 
-def _item(item: int | memoryview) -> Item:
+def _item(item: int | memoryview | None) -> Item:
     meta = _bytes(
         next((value for number, value in fields(_bytes(item)) if number == _OBJECT_META), None)
     )

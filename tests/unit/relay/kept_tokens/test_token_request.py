@@ -8,11 +8,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from edge_sidecars.apimachinery.protobuf_wire import BadWire
 from relay_sidecar.core.token_request import (
     MAX_BODY,
     BoundObjectReference,
     Message,
-    NotProtobuf,
     TokenRequestKey,
     issued_token,
     token_request_key,
@@ -301,11 +301,11 @@ def test_no_header_and_no_path_raises(accept: str, name: str) -> None:
 def test_any_bytes_are_a_message_or_are_refused(data: bytes) -> None:
     try:
         message = Message(data)
-    except NotProtobuf:
+    except BadWire:
         return
     for read in (message.content, message.text, message.texts, message.message, message.int64):
         for number in range(1, 32):
-            with contextlib.suppress(NotProtobuf):
+            with contextlib.suppress(BadWire):
                 read(number)
 
 
@@ -331,7 +331,7 @@ def test_a_number_comes_out_as_it_went_in(value: int) -> None:
     ids=lambda data: data.hex(),
 )
 def test_bytes_that_are_no_message_are_refused(data: bytes) -> None:
-    with pytest.raises(NotProtobuf):
+    with pytest.raises(BadWire):
         Message(data)
 
 

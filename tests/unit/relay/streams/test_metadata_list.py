@@ -7,12 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge_sidecars.apimachinery.objects import Malformed
-from edge_sidecars.apimachinery.protobuf_wire import encoded
 from edge_sidecars.apimachinery.store import fingerprint_of
 from relay_sidecar.core.stream.lists import read_metadata
+from tests.unit.relay.kept_tokens.token_bodies import content, integer
 from tests.unit.relay.streams.samples import item, metadata
 
 NAMES = ("a", "b", "c" * 200)
+
+
+def encoded(number: int, value: int | bytes) -> bytes:
+    return integer(number, value) if isinstance(value, int) else content(number, value)
 
 
 def text(number: int, value: str) -> bytes:
