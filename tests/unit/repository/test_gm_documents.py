@@ -1,7 +1,5 @@
 """The manual is true of gm: flags, endpoints, fields, metrics, messages, modules."""
 
-import re
-from collections.abc import Iterator
 from typing import Any
 
 from edge_sidecars.runtime.web.listener_metrics import FIGURES
@@ -17,20 +15,10 @@ from gm.telemetry.status import (
     StateCount,
 )
 from gm.web.own_endpoints import GmEndpoints
-from tests.unit.repository.checkout import section
+from tests.unit.repository.told import fields, firsts, rows, told_fields
 from tools.bench.gm.__main__ import FAMILIES
 
 MANUAL, EXPLANATION = "docs/reference/gm.md", "docs/explanation/gm.md"
-
-
-def _rows(title: str, name: str = MANUAL) -> list[list[str]]:
-    """The cells of a section's own tables, without titles and rulers."""
-    found: list[list[str]] = []
-    (own, *_) = re.split(r"^##+ ", section(name, title), flags=re.M)
-    for table in re.findall(r"(?:^\|.*\n)+", own, re.M):
-        lines = table.splitlines()[2:]
-        found += [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines]
-    return found
 
 
 def _status() -> GmStatus:
@@ -67,23 +55,14 @@ def _status() -> GmStatus:
 
 
 def test_the_table_of_numbers_is_the_benchmark() -> None:
-    assert [row[0].strip("`") for row in _rows("Numbers", EXPLANATION)] == list(FAMILIES)
+    assert [row[0].strip("`") for row in rows(EXPLANATION, "Numbers")] == list(FAMILIES)
 
 
 def test_every_endpoint_is_told_and_no_other() -> None:
     never_asked: Any = None
     routes = GmEndpoints(never_asked).routes.keys()
-    assert {row[0].strip("`") for row in _rows("Its own endpoints")} == routes
+    assert firsts(MANUAL, "Its own endpoints") == routes
 
 
 def test_every_field_of_the_status_is_told_and_no_other() -> None:
-    def names(document: dict[str, Any], prefix: str = "") -> Iterator[str]:
-        for key, value in document.items():
-            inner = value[0] if isinstance(value, list) else value
-            if isinstance(inner, dict):
-                yield from names(inner, f"{prefix}{key}{'[]' if inner is not value else ''}.")
-            else:
-                yield prefix + key
-
-    told = {name for row in _rows("The status") for name in re.findall(r"`([\w.\[\]]+)`", row[0])}
-    assert told == set(names(_status().document()))
+    assert told_fields(MANUAL) == set(fields(_status().document()))

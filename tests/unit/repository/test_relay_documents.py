@@ -2,7 +2,6 @@
 
 import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,7 @@ from relay_sidecar.web.api import NEVER_KEPT
 from relay_sidecar.web.listener import OwnEndpoints
 from tests.unit.relay.test_metrics import unread_streams
 from tests.unit.repository.checkout import MANIFESTS, ROOT, block, section
+from tests.unit.repository.told import fields, firsts, told_fields
 
 MANUAL = "docs/reference/relay.md"
 PACKAGE = ROOT / "relay-sidecar" / "relay_sidecar"
@@ -50,17 +50,6 @@ TOKEN = TokenRequestKey(
 ACCESS = OpenedAccess(
     OwnAccess(Address("127.0.0.1", 1)), rights=lambda _: ["get pods"], has_read=lambda _: True
 )
-
-
-def _rows(title: str) -> list[list[str]]:
-    """The cells of a section's own tables, without titles and rulers."""
-    found = []
-    (own, *_) = re.split(r"^##+ ", section(MANUAL, title), flags=re.M)
-    for table in re.findall(r"(?:^\|.*\n)+", own, re.M):
-        for line in table.splitlines()[2:]:
-            cells = re.split(r"(?<!\\)\|", line.strip().strip("|"))
-            found.append([cell.strip().replace("\\|", "|") for cell in cells])
-    return found
 
 
 def _status() -> RelayStatus:
@@ -111,29 +100,17 @@ def _status() -> RelayStatus:
     )
 
 
-# ── the command line ──
-
-
 # ── what is told ──
 
 
 def test_every_endpoint_is_told_and_no_other() -> None:
     never_asked: Any = None
-    told = {row[0].strip("`") for row in _rows("Its own endpoints")}
+    told = firsts(MANUAL, "Its own endpoints")
     assert told == OwnEndpoints(never_asked).routes.keys()
 
 
 def test_every_field_of_the_status_is_told_and_no_other() -> None:
-    def names(document: dict[str, Any], prefix: str = "") -> Iterator[str]:
-        for key, value in document.items():
-            inner = value[0] if isinstance(value, list) else value
-            if isinstance(inner, dict):
-                yield from names(inner, f"{prefix}{key}{'[]' if inner is not value else ''}.")
-            else:
-                yield prefix + key
-
-    told = {name for row in _rows("The status") for name in re.findall(r"`([\w.\[\]]+)`", row[0])}
-    assert told == set(names(_status().document()))
+    assert told_fields(MANUAL) == set(fields(_status().document()))
 
 
 def test_what_is_never_kept_is_told() -> None:
@@ -168,7 +145,7 @@ def test_the_manifests_arguments_are_accepted() -> None:
     (port,) = relay["ports"]
     assert config.status_listen.port == port["containerPort"]
     assert not config.status_listen.is_loopback
-    paths = {row[0].strip("`") for row in _rows("Its own endpoints")}
+    paths = firsts(MANUAL, "Its own endpoints")
     for probe in ("startupProbe", "livenessProbe"):
         assert relay[probe]["httpGet"]["path"] in paths
         assert relay[probe]["httpGet"]["port"] == port["name"]
