@@ -11,7 +11,7 @@ from gm.config import DEFAULT_LISTEN
 
 
 def main() -> None:
-    # What gRPC logs by itself is said by the exceptions too, in one line.
+    # What gRPC logs by itself is in the exceptions too, in one line.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     commands = {"run": "gm.app", "status": "gm.status_command"}
     start(

@@ -20,14 +20,14 @@ _MEMBER_TITLES = ("GM", "SHARDS", "SETTLED")
 _JOB_TITLES = ("KIND", "STATE", "OBJECTS")
 
 
-def table(told: Mapping[str, Any]) -> str:
+def table(body: Mapping[str, Any]) -> str:
     """Of a /status document."""
-    backlog, reports = told["backlog"], told["reports"]
+    backlog, reports = body["backlog"], body["reports"]
     summary = [
-        ("GM", f"{told['version']}, {told['mode']}, up for {age(told['uptimeSeconds'])}"),
-        ("READY", "yes" if told["isReady"] else f"no: {told['lack']}"),
-        ("LINK", "up" if told["isLinkUp"] else "down"),
-        ("LEADER", _leader(told["leader"])) if not told.get("shards") else _shards(told["shards"]),
+        ("GM", f"{body['version']}, {body['mode']}, up for {age(body['uptimeSeconds'])}"),
+        ("READY", "yes" if body["isReady"] else f"no: {body['lack']}"),
+        ("LINK", "up" if body["isLinkUp"] else "down"),
+        ("LEADER", _leader(body["leader"])) if not body.get("shards") else _shards(body["shards"]),
         (
             "WAITING",
             f"{backlog['objects']} objects, {backlog['retries']} to be tried again, "
@@ -44,10 +44,10 @@ def table(told: Mapping[str, Any]) -> str:
     ]
     if reports["lastRefusal"]:
         summary.append(("REFUSED", reports["lastRefusal"]))
-    members = list(map(_member, (told.get("shards") or {}).get("members", ())))
+    members = list(map(_member, (body.get("shards") or {}).get("members", ())))
     shown = [(_MEMBER_TITLES, members)] if members else []
-    nodes = list(map(_node, told["nodes"]))
-    jobs = [(each["kind"], each["state"], str(each["objects"])) for each in told["jobs"]]
+    nodes = list(map(_node, body["nodes"]))
+    jobs = [(each["kind"], each["state"], str(each["objects"])) for each in body["jobs"]]
     return page(summary, *shown, (_NODE_TITLES, nodes), (_JOB_TITLES, jobs))
 
 
@@ -59,9 +59,9 @@ def _leader(leader: Mapping[str, Any]) -> str:
 
 def _shards(shards: Mapping[str, Any]) -> tuple[str, str]:
     proven = f", proven for {shards['remainingSeconds']:.1f}s" if shards["owned"] else ""
-    nobody = f"; {shards['unowned']} are nobody's" if shards["unowned"] else ""
+    rest = f"; {shards['unowned']} are nobody's" if shards["unowned"] else ""
     leaving = f", {len(shards['handingOver'])} being handed over" if shards["handingOver"] else ""
-    owned = f"{len(shards['owned'])} of {shards['shards']} here{leaving}{proven}{nobody}"
+    owned = f"{len(shards['owned'])} of {shards['shards']} here{leaving}{proven}{rest}"
     return "SHARDS", f"{owned} ({shards['reason']})"
 
 

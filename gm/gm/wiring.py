@@ -1,6 +1,6 @@
-"""All of GM put together: what is followed, who decides, who takes reports, and what is told.
+"""All of GM put together: what is followed, who decides, who takes reports, and what is notified.
 
-Owns the order in which parts begin and end. Guarantees: nothing is decided and nobody is served
+Owns the order in which parts begin and end. Guarantees: nothing is decided and no LC is served
 before the CRDs were looked at and everything was listed; at the end LCs are sent elsewhere first,
 then what is being written is waited for, and the lead is not used any more.
 """
@@ -112,7 +112,7 @@ class GlobalManager:
             ),
             concurrency=config.concurrency,
         )
-        # What an LC of Sedna's has said is nowhere else, whoever leads now.
+        # A report of one of Sedna's LCs is nowhere else, whichever GM leads now.
         self._late_writes = api_writes(api, everything, timeout=timeout)
         self._writer = NodeReportWriter(self.informers, self._report_writes)
         self._late_writer = NodeReportWriter(self.informers, self._late_writes)
@@ -224,7 +224,7 @@ class GlobalManager:
         return self._is_any or self.ownership.is_leader
 
     def _may_come_to_serve(self) -> bool:
-        """Soon: it has just started, or whoever led is silent."""
+        """Soon: it has just started, or the former leader is silent."""
         is_next = self._may_serve() or self.ownership.is_vacant
         return is_next and (self.link.is_up or not self.informers.is_synced)
 

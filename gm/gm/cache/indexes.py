@@ -54,13 +54,13 @@ _CHILD = msgspec.json.Decoder(_Child)
 
 
 def owner_uid(document: Document) -> str:
-    """ "" where nobody controls it."""
+    """ "" where it has no controller."""
     owners = _CHILD.decode(document.raw).metadata.owner_references
     return next((it.uid for it in owners if it.controller), "")
 
 
 class ChildIndex:
-    """`touched(uid)` is told of each owner whose children changed."""
+    """`touched(uid)` is called for each owner whose children changed."""
 
     def __init__(self, touched: Callable[[str], None]) -> None:
         self._touched = touched
@@ -95,7 +95,7 @@ class ChildIndex:
 
 
 class NodeReportIndex:
-    """`touched(uid)` is told of each object about which other reports wait than before."""
+    """`touched(uid)` is called for each object about which other reports wait than before."""
 
     def __init__(self, touched: Callable[[str], None]) -> None:
         self._touched = touched

@@ -3,8 +3,8 @@
 Owns which of two states of an object is the newer one. It has one source, or one for each namespace
 that is looked after, and each has come as far as it has. Sources are fed by
 `edge_sidecars.kubeapi.reflector` (lists and watch events); answers to writes of our own come by
-`learned` and `forgot`, so that whoever wrote reads its own write. Guarantees: an object never goes
-back to an older state, none that is deleted comes back, and every change is told exactly once, with
+`learned` and `forgot`, so that a writer reads its own write. Guarantees: an object never goes back
+to an older state, none that is deleted comes back, and every change is announced exactly once, with
 what was there before. Does no I/O.
 """
 
@@ -64,7 +64,7 @@ class InformerCache:
             self.take(document)
 
     def forgot(self, document: Document) -> None:
-        """The API server said that it is gone; `document`: what was known of it."""
+        """The API server deleted it; `document`: its last known state."""
         name = (document.namespace, document.name)
         known = self._documents.get(name)
         if known is not None and known.uid == document.uid:

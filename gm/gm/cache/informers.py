@@ -1,8 +1,8 @@
 """All that GM knows of the API: one collection for each kind, and the indexes over them.
 
-Owns which indexes hear of a change, in which order, and who is told: the hub, by the port
+Owns which indexes hear of a change, in which order, and who is notified: the hub, by the port
 NodeListener (which object concerns which node), and the controller (which object is to be decided
-anew). Guarantees: everything is told in the turn of the event loop in which it was learnt; indexes
+anew). Guarantees: each change is passed on in the turn of the event loop in which it came; indexes
 and collections agree at every moment. Knows neither how changes come nor what is done about them:
 it does no I/O.
 """
@@ -30,7 +30,7 @@ class NodeListener(Protocol):
         with the resourceVersion of the deletion where that is the reason."""
 
     def moved(self) -> None:
-        """A collection has a higher version, `is_synced` or `is_link_up` changed. May be told
+        """A collection has a higher version, `is_synced` or `is_link_up` changed. May be called
         once for many changes, and after the changes themselves."""
 
 

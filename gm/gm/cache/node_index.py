@@ -2,8 +2,8 @@
 
 Owns two indexes over the table of kinds: an object's references, nodes and Models, and the way
 back. Guarantees: what `documents` gives for a node and what the listener heard agree at every
-moment; a Model concerns the nodes of all jobs that hand it to their LCs, and is told before them.
-An object that cannot be understood concerns nobody, and stops nothing. Does no I/O.
+moment; a Model concerns the nodes of all jobs that hand it to their LCs, and is announced before
+them. An object that cannot be understood concerns no node, and stops nothing. Does no I/O.
 """
 
 from collections import Counter
@@ -59,8 +59,8 @@ def relations_of(document: Document, find: Find) -> ObjectRelations:
 
 
 class NodeIndex:
-    """`concerns(node, document)` and `leaves(node, document)` are told of each change, `touched` of
-    each object about which something else than itself changed."""
+    """`concerns(node, document)` and `leaves(node, document)` are called with each change,
+    `touched` of each object about which something else than itself changed."""
 
     def __init__(
         self,
@@ -104,13 +104,13 @@ class NodeIndex:
     # ── changes ──
 
     def changed(self, before: Document | None, after: Document | None) -> None:
-        """An object of a kind of ours, which stands in its collection already."""
+        """An object of a kind of ours, which is in its collection already."""
         document = after or before
         if document is None:
             return
         key = document.key
         if before is not None and after is not None and _stands_where(before, after):
-            # What it refers to was told when that changed.
+            # What it refers to was announced when that changed.
             for node in self.nodes(key):
                 self._concerns(node, after)
             return

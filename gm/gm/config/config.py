@@ -98,7 +98,7 @@ def service_account(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Everything that `gm` is told; durations in seconds."""
+    """All settings of `gm`; durations in seconds."""
 
     mode: Mode = one_of(
         "active-standby|active-active|relay",
@@ -267,17 +267,17 @@ class Config:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        told = []
+        warnings = []
         if self.stream_listen is not None and not self._asks_for_proof:
-            told.append(
+            warnings.append(
                 "--trust-any-lc true: any LC is believed to be any node"
                 if self.trust_any_lc
                 else "without --client-ca or --review-tokens only LCs of this machine are served, "
                 "each as the node that it names"
             )
         if self.sedna_listen is not None:
-            told.append("--sedna-listen has no authentication: whoever reaches it is believed")
-        return tuple(told)
+            warnings.append("--sedna-listen has no authentication: whoever reaches it is believed")
+        return tuple(warnings)
 
     def _check_listeners(self) -> None:
         named = {

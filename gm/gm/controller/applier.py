@@ -4,7 +4,7 @@ of the object's workers before all.
 Owns rule G2 on the wire. Guarantees: a child that exists already counts as made only if it stands
 for what is wanted (`engine.stands_for`); one of a predecessor is removed first, one of a successor
 never; deletions name uid and resourceVersion; labels and status
-are written under the resourceVersion that was decided at, and whoever wrote in between wins. After
+are written under the resourceVersion that was decided at, and a write in between wins. After
 any failure nothing further is written: the object is decided again. Each write is on behalf of the
 object that the plan is for, also that of another one's status.
 """

@@ -2,11 +2,11 @@
 
 Owns when an object is reconciled: when it, its children, its references or reports about it change,
 when a plan asks for it, and when it becomes this GM's; and what is remembered of an object between
-two plans. Guarantees: an object is reconciled by one worker at a time; a failure delays
-that object only, with growing delays; an object that cannot be understood is logged and reconciled
-again when it changes. Nothing is reconciled before everything was listed, and nothing is written
-about an object that is not this GM's. Children belong to whoever owns their owner. All GMs together
-work on as many objects at a time as one would.
+two plans. Guarantees: an object is reconciled by one worker at a time; a failure delays that object
+only, with growing delays; an object that cannot be understood is logged and reconciled again when
+it changes. Nothing is reconciled before everything was listed, and nothing is written about an
+object that is not this GM's. Children belong to the GM that owns their owner. All GMs together work
+on as many objects at a time as one would.
 """
 
 import asyncio
@@ -41,7 +41,8 @@ from gm.core.kinds.registry import KINDS
 # Seconds: trouble is over soon, or lasts.
 FIRST_RETRY = 0.2
 LONGEST_RETRY = 60.0
-# Where the trouble is the API server's, not the object's: once it is over, nobody waits for long.
+# Where the trouble is the API server's, not the object's: once it is over, no object waits for
+# long.
 LONGEST_OUTAGE_RETRY = 5.0
 # What an API server in trouble is asked, until so many fail that LONGEST_RETRY comes first.
 RETRIES_A_SECOND = 100.0

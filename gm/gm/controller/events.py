@@ -1,7 +1,7 @@
 """What GM tells of an object: Events, as `kubectl describe` shows them.
 
 Guarantee: an Event's name follows from the object's state and the words. Nothing is lost with an
-Event that cannot be told, since the conditions say the same.
+Event that cannot be recorded, since the conditions say the same.
 """
 
 from collections.abc import Sequence

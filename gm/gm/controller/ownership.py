@@ -1,9 +1,10 @@
 """Which objects this GM decides about: all while it leads, or those of its shards.
 
-Owns the port of whoever decides and writes, and its two adapters to the elector. Guarantees: `owns`
-and `may_act` are functions of the clock when they are called; before an object is another GM's,
-what was going on here about it has ended (with shards; a lead that ends is bounded by its proof).
-What only one GM may do, it may do while it `is_leader`: with shards, while shard 0 is its own.
+Owns the port of the GM that decides and writes, and its two adapters to the elector. Guarantees:
+`owns` and `may_act` are functions of the clock when they are called; before an object is another
+GM's, what was going on here about it has ended (with shards; a lead that ends is bounded by its
+proof). What only one GM may do, it may do while it `is_leader`: with shards, while shard 0 is its
+own.
 """
 
 from collections.abc import Callable, Sequence
@@ -60,7 +61,7 @@ class Ownership(Protocol):
     @property
     def share(self) -> float:
         """Of all objects, from 0 to 1: how many are this GM's where it owns any. Changes no later
-        than listeners are told."""
+        than listeners are called."""
 
     @property
     def remaining(self) -> float:

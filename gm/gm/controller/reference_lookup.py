@@ -84,7 +84,7 @@ class ReferenceLookup:
         return found
 
     def forget(self) -> None:
-        """Nobody here decides any more."""
+        """This GM decides no more."""
         self._secrets.forget()
 
     async def _known(self, key: ObjectKey, document: Document) -> Json | None:

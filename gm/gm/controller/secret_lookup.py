@@ -1,9 +1,10 @@
 """Secrets that objects name, as metadata: whether they exist, and their annotations.
 
-Owns how long an answer stands, and when a missing one is looked for again: after 1, 2, 4, ... 30 s,
-with one request, however many objects name it; anew from 1 s where one more names it. Guarantees:
-no value of a Secret comes into this process; none is listed or watched, so that GM needs no right
-to, and no relay keeps them all; no negative answer stands for longer than until the next look.
+Owns how long an answer is valid, and when a missing one is looked for again: after 1, 2, 4, ... 30
+s, with one request, however many objects name it; anew from 1 s where one more names it.
+Guarantees: no value of a Secret comes into this process; none is listed or watched, so that GM
+needs no right to, and no relay keeps them all; no negative answer is valid for longer than until
+the next look.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.sedna_api.core.api_object import Document, Json, ObjectKey
 
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-# Seconds; whoever edits an annotation edits the job anyway.
+# Seconds; an edit of an annotation is an edit of the job anyway.
 FOUND_FOR = 30.0
 # Seconds between two looks for a missing one.
 FIRST_LOOK = 1.0
@@ -86,7 +87,7 @@ class SecretLookup:
         return found
 
     def forget(self) -> None:
-        """Nobody here decides any more."""
+        """This GM decides no more."""
         for look in self._looks:
             look.cancel()
         self._found.clear()
@@ -103,7 +104,7 @@ class SecretLookup:
         missing.seekers.add(who)
 
     async def _look(self, key: ObjectKey, missing: _Missing) -> None:
-        """Until it is there, or nobody names it."""
+        """Until it is there, or no object names it."""
         while self._missing.get(key) is missing:
             await _pause(missing)
             if self._missing.get(key) is not missing:

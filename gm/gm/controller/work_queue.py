@@ -2,7 +2,7 @@
 
 Owns client-go's rules (util/workqueue): a key that is added while it is worked on comes again
 afterwards; one that waits is not added twice. Those that failed wait in a lane of their own, and
-whoever serves both serves them in turns: however many fail, and however slowly, others go on.
+a worker of both serves them in turns: however many fail, and however slowly, others go on.
 Knows nothing of what the work is.
 """
 
@@ -62,7 +62,7 @@ class WorkQueue(Generic[K]):
         self._later[key] = (due_at, loop.call_later(delay, self._due, key))
 
     async def get(self, *, failed_too: bool = True) -> K:
-        """The next one, which is to be told to `done`."""
+        """The next one, which is to be given to `done`."""
         while not (self._waiting or (failed_too and self._failed)):
             self._ready.clear()
             await self._ready.wait()

@@ -20,12 +20,12 @@ LC_SERVER = "LC_SERVER"
 DEFAULT_LC_SERVER = "http://127.0.0.1:9100"
 
 Path: TypeAlias = tuple[str, ...]
-"""Keys from the object on; `*` stands for each item of a list."""
+"""Keys from the object on; `*` is each item of a list."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """What workers are told of their surroundings: URLs of LC and of the knowledge base; and the
+    """What workers get of their surroundings: URLs of LC and of the knowledge base; and the
     namespaces in which none are made. `has_capabilities`: LC's URL is another one for each worker,
     by which LC knows it; `fresh_key`: for an object that has no key yet."""
 
@@ -109,7 +109,7 @@ Setting: TypeAlias = Value | Mounted | HotUpdate
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One worker to be: what its environment may depend on. `part` is where its template stands;
+    """One worker to be: what its environment may depend on. `part` is where its template is;
     `name` its own; `input` what LC reported for its stage; `history` conditions before that.
     `worker_key`: of the object, "" where workers have no capability."""
 
@@ -137,7 +137,7 @@ class Site:
         return DataSource(text(spec, "url"), text(spec, "credentialName"))
 
     def model(self, *path: str) -> DataSource:
-        """The Model whose name stands at a path from the object on."""
+        """The Model whose name is at a path from the object on."""
         return self.source(MODEL, text(self.object, *path))
 
     def dataset(self, name: str) -> DataSource:
@@ -177,7 +177,7 @@ class WorkerSpec:
 @dataclass(frozen=True, slots=True)
 class Problem:
     """Why nothing can be made of an object: the field, what is wrong with it, what to do.
-    `is_awaited`: it may be over in a moment, so that nothing is said of it yet."""
+    `is_awaited`: it may be over in a moment, so that no condition shows it yet."""
 
     field: str
     message: str

@@ -15,7 +15,7 @@ from gm.core.tree import found, mapping, text, values
 
 # Annotations of a staged kind: the node where the newest pod of a stage is (Sedna's names).
 STAGE_NODES = ("sedna.io/Train", "sedna.io/Eval", "sedna.io/Deploy")
-# Nodes, by comma, where the scheduler put workers whose LC is to be told.
+# Nodes, by comma, where the scheduler put workers whose LC gets the object.
 WORKER_NODES = "sedna.io/worker-nodes"
 
 _DATASET = DATASET.singular
@@ -50,7 +50,7 @@ def led_to(document: Json | None) -> frozenset[ObjectKey]:
 def nodes(
     kind: SednaKind, object_: Json, known: Mapping[ObjectKey, Json | None] = _NOTHING
 ) -> frozenset[str]:
-    """Whose LC is told of the object and may report about it."""
+    """The nodes whose LC gets the object and may report about it."""
     if kind.resource is DATASET:
         return frozenset(filter(None, {text(object_, "spec", "nodeName")}))
     concerned = set(_template_nodes(kind, object_, told_only=True))
@@ -74,7 +74,7 @@ def models(kind: SednaKind, object_: Json, *, every: bool = False) -> tuple[Obje
 
 
 def worker_parts(worker: WorkerSpec, object_: Json) -> list[tuple[str, Json]]:
-    """What has the worker's template, once for each, with where it stands."""
+    """What has the worker's template, once for each, with its place."""
     return [
         (where, part if isinstance(part, dict) else {})
         for where, part in found(object_, worker.path)

@@ -49,7 +49,7 @@ def number(tree: object, *path: str, default: int = 0) -> int:
 
 
 def flag(tree: object, *path: str) -> bool:
-    """Whether true stands at a path."""
+    """Whether true is at a path."""
     return part(tree, *path) is True
 
 
@@ -64,7 +64,7 @@ def values(tree: object, path: tuple[str, ...]) -> list[object]:
 
 
 def found(tree: object, path: tuple[str, ...]) -> Iterator[tuple[str, object]]:
-    """Each value at a path, with where it stands in Kubernetes' words; `*` is each item of a list.
+    """Each value at a path, with its place in Kubernetes' words; `*` is each item of a list.
     One that is missing at the end of its path comes as None."""
     return _found(tree, path, "")
 

@@ -78,7 +78,7 @@ def _configuration(tls: ServerTls) -> grpc.ServerCertificateConfiguration:
 
 
 def node_of_certificate(auth_context: Mapping[str, Sequence[bytes]]) -> str:
-    """ "" where the certificate names nobody."""
+    """ "" where the certificate names no node."""
     names = auth_context.get("x509_common_name", ())
     if len(names) != 1:
         return ""
@@ -114,15 +114,15 @@ class TokenReviews:
             "spec": {"token": token, "audiences": [AUDIENCE]},
         }
         try:
-            told = await self._api.request("POST", PATH, timeout=self._timeout, body=body)
+            review = await self._api.request("POST", PATH, timeout=self._timeout, body=body)
         except (ApiError, Unreachable) as error:
             raise ReviewUnavailable(str(error)) from error
-        if not flag(told, "status", "authenticated"):
+        if not flag(review, "status", "authenticated"):
             return None
         # An authenticator that knows no audiences names none: its word is not about ours.
-        if AUDIENCE not in items(told, "status", "audiences"):
+        if AUDIENCE not in items(review, "status", "audiences"):
             return None
-        if text(told, "status", "user", "username") != self._username:
+        if text(review, "status", "user", "username") != self._username:
             return None
-        found = items(mapping(told, "status", "user", "extra"), NODE_CLAIM)
+        found = items(mapping(review, "status", "user", "extra"), NODE_CLAIM)
         return found[0] if len(found) == 1 and isinstance(found[0], str) else None

@@ -5,7 +5,7 @@ serve, has listed everything and reaches the API server, asked anew five times a
 change; when that ends, all streams end at once; a node has one stream, the newest; streams are
 rebalanced after a while where any GM may serve. An LC that comes while no GM may serve yet, but
 this one may be next, waits here for some seconds instead of dialling all the time; and all LCs are
-told how far to spread their next dial. Knows neither gRPC nor websockets.
+sent how far to spread their next dial. Knows neither gRPC nor websockets.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gm.hub.core.session import EndCause, SessionEnded
 from gm.hub.ports import HubObjects, MayServe, ReportSink
 from gm.hub.stream import Connected, NodeStream
 
-# Seconds; the lead ends by the passing of time, of which nobody tells.
+# Seconds; the lead ends by the passing of time, which is no event.
 LOOK_EVERY = 0.2
 # Seconds for LCs to hear that they are to redial. Each of them needs one round trip.
 FAREWELL = 1.0
@@ -60,7 +60,7 @@ class Hub:
         self._may_wait = may_wait
         self.max_lcs = max_lcs
         self._second_stream = second_stream
-        # What LCs that are served were told of their number.
+        # The number of LCs that those that are served have last received.
         self._pace = 0.0
         self._began = asyncio.get_running_loop().time()
         self._restore_detection = RestoreDetection()
@@ -91,7 +91,7 @@ class Hub:
         return None
 
     def turn_away(self, *, may_wait: bool = False) -> SessionEnded | None:
-        """What to tell whoever comes now, if nobody is served. `may_wait`: it understands to."""
+        """The refusal of an LC that comes now, if none is served. `may_wait`: it understands to."""
         reason = self.unavailable()
         if reason is None or (may_wait and self._is_waited_for()):
             return None

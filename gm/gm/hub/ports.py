@@ -70,7 +70,7 @@ class TokenReviewer(Protocol):
 
     async def node_of(self, token: str) -> str | None:
         """The node that the token is bound to; None where it proves none. Raises
-        `ReviewUnavailable` where nobody can say now."""
+        `ReviewUnavailable` where no answer can be had now."""
 
 
 class ReviewUnavailable(Exception):

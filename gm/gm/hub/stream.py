@@ -1,6 +1,6 @@
 """One LC's stream in this process, whatever carries it.
 
-Owns waking whoever writes. Knows neither gRPC nor websockets: a carrier loops over `next_message`
+Owns waking the writer. Knows neither gRPC nor websockets: a carrier loops over `next_message`
 until it is None, hands reports to `deliver`, and watches `ending`.
 """
 

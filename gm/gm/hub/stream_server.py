@@ -1,6 +1,6 @@
 """The gRPC carrier of streams, and the standard health service beside it.
 
-Guarantees: UNAVAILABLE while the hub serves nobody, before anything else is said; a dead peer is
+Guarantees: UNAVAILABLE while the hub serves no LC, before anything else; a dead peer is
 found within ten seconds (keepalive, and TCP_USER_TIMEOUT, which gRPC sets to the keepalive's
 time-out); what one LC does not read waits in its own queue, and what it may send is bounded; a
 stream that ends says Drain where it can, and never waits for an LC that does not read.
@@ -336,11 +336,11 @@ class _Health:
     async def watch(
         self, request: HealthCheckRequest, context: _HealthContext
     ) -> AsyncIterator[HealthCheckResponse]:
-        told: HealthCheckResponse | None = None
+        sent: HealthCheckResponse | None = None
         while True:
             answer = self._answer(request)
-            if told is None or answer.status != told.status:
-                told = answer
+            if sent is None or answer.status != sent.status:
+                sent = answer
                 yield answer
             await asyncio.sleep(LOOK_EVERY)
 

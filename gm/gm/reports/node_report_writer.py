@@ -1,10 +1,10 @@
 """Writes NodeReports: adds what nodes say, and takes out what objects have taken in.
 
 Owns the optimistic lock, and the rhythm of pruning where no new report does it on the way: by the
-leader or, with shards, by whoever owns the NodeReport's uid, and only where GMs write NodeReports
+leader or, with shards, by the owner of the NodeReport's uid, and only where GMs write NodeReports
 (in mode relay LCs do). Guarantees: nothing is written
 but on top of the version that was read, and on a conflict all is computed anew from a live read;
-what is pruned stands in the status of its object, or belongs to an object that is gone, or is not
+what is pruned is in the status of its object, or belongs to an object that is gone, or is not
 the node's any more, for certain: so it was here although this process had come further than the
 NodeReport. A NodeReport that changes is left alone, it is pruned with its next write anyway; one
 that is refused keeps no other from being pruned.
@@ -55,7 +55,7 @@ class NodeReportWriter:
         self, namespace: str, node: str, reports: Sequence[Report]
     ) -> tuple[Outcome, ...]:
         """What became of each, once the write was answered. Raises `NotLeading`, `ApiError`,
-        `Unreachable`, `Contended`: then nobody knows, and storing them again is harmless;
+        `Unreachable`, `Contended`: then the outcome is unknown, and storing them again is harmless;
         `MalformedReport` for a NodeReport that was edited by hand and cannot be read."""
         base = self._informers.reports.get(namespace, node)
         is_live = False
@@ -137,8 +137,8 @@ def applied_by(document: Document, node: str) -> AppliedReport | None:
     """The last report of a node that the object has taken in."""
     try:
         status = _STATUS.decode(document.raw).status
-        told = {"appliedReports": _ANY.decode(status["appliedReports"])}
-        return applied_of(told).get(node)
+        decoded = {"appliedReports": _ANY.decode(status["appliedReports"])}
+        return applied_of(decoded).get(node)
     except (KeyError, MalformedReport, msgspec.MsgspecError):
         return None
 

@@ -46,7 +46,7 @@ FULL_POLL = 0.5
 # Seconds between two looks at a lead that is too short for a write, but may be prolonged.
 LAPSE_POLL = 0.2
 LONGEST_RETRY = 4.0
-# Seconds at the end of the process for what nobody sends again.
+# Seconds at the end of the process for what no LC sends again.
 FAREWELL = 2.0
 
 
@@ -71,7 +71,7 @@ class _NodeQueue:
 
 class ReportQueue:
     """The port of the hub. `may_serve`: as the hub asks it, too; where it ends, so do streams.
-    `late_writer` writes whoever leads: a NodeReport's resourceVersion is its guard."""
+    `late_writer` writes whichever GM leads: a NodeReport's resourceVersion is its guard."""
 
     def __init__(
         self,
@@ -152,7 +152,8 @@ class ReportQueue:
             except NotLeading:
                 pause = LAPSE_POLL
                 if not self._may_serve():
-                    # All streams are closed: LC tells whoever leads now, if it tells it again.
+                    # All streams are closed: LC sends it to the leader of now, if it sends it
+                    # again.
                     self._forget_numbered(queue)
                     pause = 0.0
             except (ApiError, Unreachable, Contended, MalformedReport, NotADocument) as error:
@@ -182,11 +183,11 @@ class ReportQueue:
         outcomes: Iterator[Outcome] = iter(())
         if wanted:
             outcomes = iter(await writer.store(queue.namespace, queue.node, wanted))
-        told = [it if isinstance(it, RefusedReport) else next(outcomes) for it in decided]
-        # Whatever came meanwhile stands behind these.
+        answers = [it if isinstance(it, RefusedReport) else next(outcomes) for it in decided]
+        # What came meanwhile is behind these.
         for _ in batch:
             self._leave(queue.waiting.popleft())
-        kept = self._answer(queue, zip(batch, told, strict=True))
+        kept = self._answer(queue, zip(batch, answers, strict=True))
         for it in reversed(kept):
             queue.waiting.appendleft(it)
             self._enter(it)

@@ -38,7 +38,7 @@ class GmMemberStatus(_Status, frozen=True):
 
 class ShardsStatus(_Status, frozen=True):
     """`owned`: the numbers of this GM's own, of `shards`; `handing_over`: of those that it leaves;
-    `unowned`: how many are nobody's; `moves`: how many came here since the process began."""
+    `unowned`: how many have no owner; `moves`: how many came here since the process began."""
 
     shards: int
     owned: Sequence[int]
@@ -128,7 +128,7 @@ def leader_status(ownership: Ownership) -> LeaderStatus:
 
 
 def shards_status(ownership: Ownership) -> ShardsStatus | None:
-    """None where one GM leads, or before the elector has said anything."""
+    """None where one GM leads, or before the first answer of the elector."""
     if not isinstance(ownership, ShardOwner) or (document := ownership.client.document) is None:
         return None
     return ShardsStatus(

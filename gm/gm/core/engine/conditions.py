@@ -50,7 +50,7 @@ def instant(condition: Json, *fields: str) -> datetime | None:
 
 
 def left(pause: float, since: datetime | None, now: datetime) -> float:
-    """Seconds of a pause that are left; never more than the pause, whatever a clock said."""
+    """Seconds of a pause that are left; never more than the pause, whatever a clock shows."""
     if since is None:
         return 0.0
     return min(max(pause - (now - since).total_seconds(), 0.0), pause)

@@ -50,15 +50,15 @@ def _labels(kind: SednaKind, view: ObjectView) -> frozenset[str]:
 
 
 def _annotate(context: ReconcileContext) -> None:
-    """Nodes that no template names, where the scheduler put workers whose LC is to be told."""
-    told = {it.label for it in context.kind.workers if it.is_told}
-    if context.kind.rule is Rule.STAGED or not told:
+    """Nodes that no template names, where the scheduler put workers whose LC gets the object."""
+    labels = {it.label for it in context.kind.workers if it.is_told}
+    if context.kind.rule is Rule.STAGED or not labels:
         return
     named = nodes(context.kind, {**context.subject, "metadata": {}}, context.view.references)
     scheduled = {
         text(it, "spec", "nodeName")
         for it in context.view.children
-        if worker_type(context.kind, it) in told and not is_leaving(it)
+        if worker_type(context.kind, it) in labels and not is_leaving(it)
     }
     wanted = ",".join(sorted(scheduled - named - {""}))
     if wanted != text(mapping(context.subject, "metadata", "annotations"), WORKER_NODES):

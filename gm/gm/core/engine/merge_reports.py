@@ -71,8 +71,8 @@ def _merge_one(context: ReconcileContext, node: str, report: StoredReport) -> No
 def _concerned(context: ReconcileContext) -> frozenset[str]:
     """Also nodes where the scheduler put its workers a moment ago."""
     scheduled = (text(it, "spec", "nodeName") for it in context.view.children)
-    told = nodes(context.kind, context.subject, context.view.references)
-    return told | frozenset(filter(None, scheduled))
+    named = nodes(context.kind, context.subject, context.view.references)
+    return named | frozenset(filter(None, scheduled))
 
 
 def _is_unsettled(context: ReconcileContext) -> bool:
@@ -107,12 +107,12 @@ def _samples(context: ReconcileContext, body: Json) -> str:
 
 
 def _metrics(context: ReconcileContext, body: Json) -> str:
-    told = dict(mapping(body, "output", "ownerInfo"))
-    told.pop("startTime", None)
-    told.pop("updateTime", None)
-    if not told:
+    metrics = dict(mapping(body, "output", "ownerInfo"))
+    metrics.pop("startTime", None)
+    metrics.pop("updateTime", None)
+    if not metrics:
         return "no metrics in output.ownerInfo"
-    context.status["metrics"] = [dict(it) for it in _listed(told)]
+    context.status["metrics"] = [dict(it) for it in _listed(metrics)]
     return ""
 
 

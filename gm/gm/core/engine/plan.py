@@ -92,7 +92,7 @@ Action: TypeAlias = CreateChild | DeleteChild | ReplaceChild | PatchModelStatus
 
 @dataclass(frozen=True, slots=True)
 class EventNote:
-    """An Event to be told about the object: CamelCase reason, one sentence."""
+    """An Event about the object: CamelCase reason, one sentence."""
 
     reason: str
     message: str

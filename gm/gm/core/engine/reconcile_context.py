@@ -99,7 +99,7 @@ class ReconcileContext:
 
     def stand(self, problems: Sequence[Problem]) -> None:
         """These are why nothing is made of the object. Of what may be over in a moment nothing is
-        said but what was said already, by an earlier GM perhaps."""
+        set but what was set already, by an earlier GM perhaps."""
         settled = [it for it in problems if not it.is_awaited or self.log.says(it)]
         if len(settled) < len(problems):
             self.again(min(self.view.awaited.values()))

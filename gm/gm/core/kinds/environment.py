@@ -1,4 +1,4 @@
-"""What workers of several kinds are told alike."""
+"""What workers of several kinds get alike."""
 
 import json
 

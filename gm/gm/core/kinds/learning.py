@@ -227,8 +227,8 @@ def _training_so_far(site: Site) -> tuple[Value, ...]:
         if (text(one, "stage"), text(one, "type")) == (TRAIN, "Completed")
         and (models := output_models(one))
     ]
-    said = Value("HAS_COMPLETED_INITIAL_TRAINING", "true" if done else "false")
-    return (said, Value("CLOUD_KB_INDEX", text(done[0][0], "url"))) if done else (said,)
+    flag = Value("HAS_COMPLETED_INITIAL_TRAINING", "true" if done else "false")
+    return (flag, Value("CLOUD_KB_INDEX", text(done[0][0], "url"))) if done else (flag,)
 
 
 LIFELONG_LEARNING = SednaKind(

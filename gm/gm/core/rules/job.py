@@ -4,7 +4,7 @@
                                    └----any failed-------> Failed
     Succeeded, Failed --the spec was edited--> Pending, with pods of the new generation
 
-Guarantees: a finished job stays finished, whoever deletes its pods and whatever is reported late;
+Guarantees: a finished job stays finished, if its pods are deleted and whatever is reported late;
 only an edit of its spec begins it anew, and then with new pods only, for each says of which
 generation it is. An unfinished job whose pod was deleted gets it back.
 """
@@ -29,7 +29,7 @@ def is_finished(context: ReconcileContext) -> bool:
 
 
 def is_edited(context: ReconcileContext) -> bool:
-    """Since its pods were made; one of Sedna's, which never said, is not."""
+    """Since its pods were made; one of Sedna's, which never reports, is not."""
     observed = number(context.status, "observedGeneration")
     return 0 < observed < context.generation
 
@@ -99,8 +99,8 @@ def _finish(
 ) -> None:
     context.status["phase"] = phase_
     if context.log.append(type_, reason=reason, message=message):
-        told = message or f"{context.kind.resource.kind} completed"
-        context.note(type_, told, is_warning=phase_ == FAILED)
+        note = message or f"{context.kind.resource.kind} completed"
+        context.note(type_, note, is_warning=phase_ == FAILED)
 
 
 def _begin_anew(context: ReconcileContext) -> None:

@@ -34,8 +34,8 @@ def phase(pod: Json | None) -> PodPhase:
     """One of unknown phase, whose node does not answer, is as one that waits."""
     if pod is None or is_leaving(pod):
         return PodPhase.ABSENT
-    said = text(pod, "status", "phase")
-    return PodPhase(said) if said in _KNOWN else PodPhase.PENDING
+    phase = text(pod, "status", "phase")
+    return PodPhase(phase) if phase in _KNOWN else PodPhase.PENDING
 
 
 _KNOWN: Final = frozenset(one.value for one in PodPhase if one is not PodPhase.ABSENT)
@@ -62,14 +62,14 @@ def finished_at(pod: Json) -> datetime | None:
 def failure(pod: Json) -> str:
     """Why it failed, as far as it says."""
     name = text(pod, "metadata", "name")
-    said = [text(pod, "status", "reason"), text(pod, "status", "message")]
+    reasons = [text(pod, "status", "reason"), text(pod, "status", "message")]
     for one in objects(pod, "status", "containerStatuses"):
         ended = mapping(one, "state", "terminated")
         code = number(ended, "exitCode")
         if code:
             word = text(ended, "reason") or "Error"
-            said.append(f"container {text(one, 'name')}: {word}, exit code {code}")
-    why = "; ".join(filter(None, said))[:_LONGEST]
+            reasons.append(f"container {text(one, 'name')}: {word}, exit code {code}")
+    why = "; ".join(filter(None, reasons))[:_LONGEST]
     return f"pod {name} failed: {why}" if why else f"pod {name} failed"
 
 

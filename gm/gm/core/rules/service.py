@@ -88,8 +88,8 @@ def _deployment_state(child: Json) -> tuple[_State, str]:
     if number(child, "status", "availableReplicas") >= wanted:
         return _State.AVAILABLE, ""
     for one in objects(child, "status", "conditions"):
-        said = (text(one, "type"), text(one, "status"))
-        if said in (("Progressing", "False"), ("ReplicaFailure", "True")):
+        condition = (text(one, "type"), text(one, "status"))
+        if condition in (("Progressing", "False"), ("ReplicaFailure", "True")):
             return (
                 _State.FAILED,
                 f"Deployment {name}: {text(one, 'reason')}: {text(one, 'message')}",

@@ -1,11 +1,10 @@
 """Rule staged: a learning job's pods, stage after stage, round after round.
 
 `stages.py` has the machine; here is what pods make of it. A stage's pod is made when LC says Ready,
-with what LC said; its end alone completes nothing, for what it achieved is in the worker's report,
-which is waited for. The inference worker is made anew for a deployment, unless it takes newer
-models by itself (hot update).
-Guarantees: pods of a round that has passed never count; those of the last round stay for their
-logs, older ones go.
+with the report of LC; its end alone completes nothing, for what it achieved is in the worker's
+report, which is waited for. The inference worker is made anew for a deployment, unless it takes
+newer models by itself (hot update). Guarantees: pods of a round that has passed never count; those
+of the last round stay for their logs, older ones go.
 """
 
 from typing import Final
@@ -23,7 +22,7 @@ from gm.core.workers.slots import assembled, child_round, foreign_directories, s
 from gm.core.workers.storage import hot_update_file
 
 # Seconds that the report of a pod that has ended may take: LC keeps it while it is cut off, but a
-# stage that nobody reports must not hold the job for ever.
+# stage without a report must not hold the job for ever.
 RESULT_GRACE: Final = 300.0
 HOT_UPDATE_ANNOTATION: Final = "sedna.io/model-hot-update-config"
 # Completed > Waiting; Ready > Running; Starting > Completed > Waiting: never more at once.
@@ -196,18 +195,18 @@ def _inference_pods(context: ReconcileContext, children: Children) -> list[Json]
 
 
 def _annotate(context: ReconcileContext, children: Children) -> None:
-    """Where each stage's newest pod is, so that the LC of that node is told of the job."""
+    """Where each stage's newest pod is, so that the LC of that node gets the job."""
     types = {it.label: f"sedna.io/{it.stage}" for it in context.kind.workers}
     newest: dict[str, tuple[int, str]] = {}
     for pod in children.of_kind("Pod"):
         key, node = types.get(worker_type(context.kind, pod)), text(pod, "spec", "nodeName")
         if key in STAGE_NODES and node and not is_leaving(pod):
             newest[key] = max(newest.get(key, (-1, "")), (child_round(pod), node))
-    told = {key: node for key, (_, node) in newest.items()}
+    annotations = {key: node for key, (_, node) in newest.items()}
     subject = {**context.subject, "kind": context.kind.resource.kind}
-    told[HOT_UPDATE_ANNOTATION] = hot_update_file(subject) if is_hot(context) else ""
+    annotations[HOT_UPDATE_ANNOTATION] = hot_update_file(subject) if is_hot(context) else ""
     old = mapping(context.subject, "metadata", "annotations")
-    for key, value in told.items():
+    for key, value in annotations.items():
         if text(old, key) != value:
             context.annotations[key] = value
 

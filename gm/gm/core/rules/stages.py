@@ -42,7 +42,7 @@ _OUTPUT: Final = re.compile(r".*/train/([0-9]{1,9})/?", re.ASCII | re.DOTALL)
 # Seconds between a failure and the next round, so that a worker that cannot run is not started
 # without end: Sedna's queue begins with 10 s.
 FAILURE_PAUSE: Final = 10.0
-# Characters of foreign paths that are told.
+# Bounds the characters of foreign paths in a message.
 _LONGEST_NAMED: Final = 300
 
 
@@ -73,26 +73,28 @@ def take(context: ReconcileContext, body: Json) -> str:
     at = _STAGES.get(text(body, "phase").lower())
     if at is None:
         return f"phase {text(body, 'phase')!r:.40} is no stage"
-    said = _TYPES.get(text(body, "status").lower())
-    if said is None:
+    reported = _TYPES.get(text(body, "status").lower())
+    if reported is None:
         return f"status {text(body, 'status')!r:.40} is none of ready, completed, failed"
     counted = number(body, "round", default=round_(context))
     now_at, now_type, now_round = stage(context), type_(context), round_(context)
     if (at, counted) != (now_at, now_round):
         return f"{at} of round {counted}, but the job is at {now_at} of round {now_round}"
-    if not _is_open(at, said, now_type):
-        return f"{at} of round {counted} cannot be {said} after {now_type}"
-    if said == READY and not mapping(body, "input"):
+    if not _is_open(at, reported, now_type):
+        return f"{at} of round {counted} cannot be {reported} after {now_type}"
+    if reported == READY and not mapping(body, "input"):
         return f"{at} of round {counted} is ready without an input"
-    if said == COMPLETED and (foreign := _foreign_outputs(context, at, body)):
+    if reported == COMPLETED and (foreign := _foreign_outputs(context, at, body)):
         fail(context, FOREIGN_PATH, foreign)
         return ""
     message = text(body, "message") or "reported by lc"
-    data = _data(context, said, body)
+    data = _data(context, reported, body)
     # The one reason that LC has a word for.
-    reason = FOREIGN_PATH if said == FAILED and text(body, "reason") == FOREIGN_PATH else ""
-    context.log.append(said, reason=reason, message=message, stage=at, round_=counted, data=data)
-    _tell(context, at, said, message)
+    reason = FOREIGN_PATH if reported == FAILED and text(body, "reason") == FOREIGN_PATH else ""
+    context.log.append(
+        reported, reason=reason, message=message, stage=at, round_=counted, data=data
+    )
+    _tell(context, at, reported, message)
     return ""
 
 
@@ -111,8 +113,8 @@ def _foreign_outputs(context: ReconcileContext, at: str, body: Json) -> str:
     ]
     if not foreign:
         return ""
-    told = ", ".join(f"{each!r:.80}" for each in foreign)[:_LONGEST_NAMED]
-    return f"a worker names {told}: only what lies below spec.outputDir {output:.200} is its own"
+    listed = ", ".join(f"{each!r:.80}" for each in foreign)[:_LONGEST_NAMED]
+    return f"a worker names {listed}: only what lies below spec.outputDir {output:.200} is its own"
 
 
 def fail(context: ReconcileContext, reason: str, message: str) -> None:
@@ -153,21 +155,21 @@ def output_models(condition: Json) -> list[Json]:
     return list(objects(_decoded(condition), "output", "models"))
 
 
-def _is_open(at: str, said: str, now: str) -> bool:
-    if said == READY:
+def _is_open(at: str, reported: str, now: str) -> bool:
+    if reported == READY:
         return now == WAITING
-    if said == COMPLETED and at == DEPLOY:
+    if reported == COMPLETED and at == DEPLOY:
         # LC found nothing to deploy, and never began.
         return now in (WAITING, *IN_FLIGHT)
-    return now in IN_FLIGHT or (said == FAILED and now == WAITING)
+    return now in IN_FLIGHT or (reported == FAILED and now == WAITING)
 
 
-def _data(context: ReconcileContext, said: str, body: Json) -> str:
+def _data(context: ReconcileContext, reported: str, body: Json) -> str:
     """LC reads both from the last Ready and Completed of each stage."""
-    told = {key: value for key in ("input", "output") if (value := mapping(body, key))}
-    if said == COMPLETED and "input" not in told and type_(context) != WAITING:
-        told |= {"input": given} if (given := input_of(context)) else {}
-    return json.dumps(told, separators=(",", ":")) if told else ""
+    data = {key: value for key in ("input", "output") if (value := mapping(body, key))}
+    if reported == COMPLETED and "input" not in data and type_(context) != WAITING:
+        data |= {"input": given} if (given := input_of(context)) else {}
+    return json.dumps(data, separators=(",", ":")) if data else ""
 
 
 def _wait(context: ReconcileContext, at: str, counted: int) -> None:
@@ -177,9 +179,9 @@ def _wait(context: ReconcileContext, at: str, counted: int) -> None:
 def _tell(context: ReconcileContext, at: str, to: str, message: str) -> None:
     if to == STARTING:
         return
-    told = f"{at} of round {round_(context)}: {to}"
-    told += f" ({message})" if message else ""
-    context.note(f"{at}{to}", told, is_warning=to == FAILED)
+    note = f"{at} of round {round_(context)}: {to}"
+    note += f" ({message})" if message else ""
+    context.note(f"{at}{to}", note, is_warning=to == FAILED)
 
 
 def _counted(context: ReconcileContext) -> Iterator[int]:

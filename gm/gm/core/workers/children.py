@@ -5,7 +5,7 @@
     another spec hash     --> a pod: delete, and create once it is gone; others: replace in place
     not wanted any more   --> delete
 
-Guarantees: a name stands for one child, so whoever decides twice, or beside somebody else, makes
+Guarantees: a name is of one child, so a GM that decides twice, or beside another one, makes
 none twice; only children of this object are touched, each under its uid and resourceVersion. A
 child that the API server has refused is not asked for again before the shell forgets that.
 """
@@ -25,7 +25,7 @@ from gm.core.workers.manifests import spec_hash
 # Seconds after which something that the API server has refused is tried again: what it refused may
 # be right by then, e.g. a quota. Sedna's queue begins with 10 s.
 REFUSED_PAUSE: Final = 30.0
-# Longest reason of the API server that is told; it repeats the whole object in some.
+# Bounds a reason of the API server in a message; it repeats the whole object in some.
 _LONGEST: Final = 300
 
 

@@ -1,7 +1,7 @@
 """The manifests of children: pods, Deployments, Services, HorizontalPodAutoscalers.
 
 Guarantees: the user's template as it is, and to it what Sedna's workers expect (prior art 2); the
-same inputs give the same manifest, whose hash stands in its annotation, so that an edit, and
+same inputs give the same manifest, whose hash is in its annotation, so that an edit, and
 nothing else, makes a difference. Nothing of the given object is changed or shared.
 """
 
@@ -202,8 +202,8 @@ def _equipped(container: Json, given: WorkerStorage) -> Json:
 def _of_any_capability(spec: Json, site: Site) -> Json:
     """As a release before capabilities made it: a pod that works towards its end is not made anew
     because it has none, or another one."""
-    told = site.settings.lc_server
-    value = _FORMER_LC_SERVER if told == DEFAULT_LC_SERVER else told
+    server = site.settings.lc_server
+    value = _FORMER_LC_SERVER if server == DEFAULT_LC_SERVER else server
 
     def plain(container: Json) -> Json:
         env = [

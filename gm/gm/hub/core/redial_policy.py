@@ -34,7 +34,7 @@ def lifetime(gm_age: float, chance: float) -> float:
 
 # Connections a second that a GM is to take from all that come back; jitter is never quite even.
 COMING_BACK: Final = 370.0
-# The number of LCs has to change by so much to be told anew.
+# The number of LCs has to change by so much to be sent anew.
 _STEP: Final = 1.25
 
 
@@ -44,9 +44,9 @@ def pace(lcs: int) -> float:
     return seconds if seconds > FIRST else 0.0
 
 
-def is_news(told: float, now: float) -> bool:
-    """Whether LCs that were told the one should hear the other."""
-    low, high = sorted((told, now))
+def is_news(sent: float, now: float) -> bool:
+    """Whether LCs that have the one should get the other."""
+    low, high = sorted((sent, now))
     return high > low * _STEP
 
 

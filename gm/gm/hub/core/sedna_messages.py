@@ -1,7 +1,7 @@
-"""The messages of Sedna's own LCs: what is said to one of them, and what it says.
+"""The messages of Sedna's own LCs: what is sent to one of them, and what it sends.
 
 Owns the envelope, and which objects such an LC is to have at which stage. Knows no sockets.
-Guarantees: only "insert" and "delete" are said (no LC of Sedna understands "update"); a job of
+Guarantees: only "insert" and "delete" are sent (no LC of Sedna understands "update"); a job of
 stages is inserted where its present stage needs it and deleted where its last one ran, as Sedna's
 GM does; what comes up is a report without a number and without a uid, for it has neither: which
 object it is about does not depend on what was sent on this connection.
@@ -150,7 +150,7 @@ class NodeRef:
 
 
 def operation(job: Json, *, kind: str, is_here: Callable[[NodeRef], bool]) -> str | None:
-    """What an LC is to be told of a job of stages in its present state; None: nothing."""
+    """What an LC receives of a job of stages in its present state; None: nothing."""
     conditions = list(objects(job, "status", "conditions"))
     if not conditions:
         return None
@@ -213,14 +213,14 @@ def _with_round(report: Report, document: Document) -> Report:
 
 def _round(content: Json, document: Document) -> int | None:
     """Sedna's LC does not say which round it means: the one that it began where it says so, else
-    the stage's newest that it was told of."""
+    the stage's newest that it received."""
     directory = part(content, "input", "outputDir")
     found = _ROUND_DIRECTORY.search(directory) if isinstance(directory, str) else None
     phase = str(content.get("phase", "")).lower()
     for condition in reversed(list(objects(document.json(), "status", "conditions"))):
-        told = condition.get("round")
-        if str(condition.get("stage", "")).lower() == phase and isinstance(told, int):
-            return told
+        counted = condition.get("round")
+        if str(condition.get("stage", "")).lower() == phase and isinstance(counted, int):
+            return counted
     return int(found[1]) if found else None
 
 

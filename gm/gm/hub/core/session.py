@@ -68,7 +68,7 @@ class SendQueue:
         self._changes[None] = messages.SnapshotEnd()
 
     def ack(self, store_id: str, uid: str, seq: int) -> None:
-        """An ack stands for all lower ones."""
+        """An ack includes all lower ones."""
         key = (store_id, uid)
         self._acks[key] = max(seq, self._acks.get(key, 0))
 
@@ -76,7 +76,7 @@ class SendQueue:
         self._refusals.append(refused)
 
     def pop(self) -> ToNode | None:
-        """The next message; it counts as told."""
+        """The next message; it counts as sent."""
         if self._refusals:
             return self._refusals.pop(0)
         if self._acks:
@@ -104,7 +104,7 @@ class EndCause(Enum):
     UNAVAILABLE = auto()
     """This GM does not serve, or no longer: LC redials."""
     MALFORMED = auto()
-    """LC said what no LC says."""
+    """LC sent what no LC sends."""
     FOREIGN = auto()
     """LC is not the node that it says it is."""
     REPLACED = auto()
@@ -143,7 +143,7 @@ class HubSession:
         return any(version(kind) < known for kind, known in self.hello.known.items())
 
     def serve(self, documents: Iterable[Document], *, is_rewound: bool = False) -> None:
-        """Begins with the snapshot; what changes from now on is to be told."""
+        """Begins with the snapshot; what changes from now on is to be sent."""
         self.is_serving = True
         if is_rewound:
             self._queue.rewound()
@@ -166,7 +166,7 @@ class HubSession:
             self._queue.refuse(answer)
 
     def is_own(self, report: Report) -> bool:
-        """Whether the report is of the database that said hello."""
+        """Whether the report is of the database of the hello."""
         return report.store_id == self.hello.store_id
 
     def paced(self, seconds: float) -> None:
@@ -174,7 +174,7 @@ class HubSession:
         self._pace = messages.Pace(seconds)
 
     def end(self, cause: EndCause, detail: str) -> None:
-        """The first reason stands."""
+        """The first reason is kept."""
         if self.ended is None:
             self.ended = SessionEnded(cause, detail)
             self.is_serving = False
