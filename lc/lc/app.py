@@ -49,7 +49,7 @@ _LISTENER_OPTIONS = ListenerOptions(
     backlog=128,
     # Requests that were begun may be answered.
     shutdown_grace=5.0,
-    # What a worker said is taken also where the worker left: it may have been killed.
+    # A worker's report is taken also where the worker left: it may have been killed.
     ends_with_client=False,
 )
 # Seconds from the first answer: what was imported and loaded stays for good.
@@ -125,7 +125,7 @@ async def _serve(config: Config) -> None:
             tasks.append(group.create_task(controller.link.run()))
             loop.call_later(FREEZE_GC_AFTER, freeze_gc)
             await stopping.wait()
-            # Workers first: what they have said is answered when it is durable.
+            # Workers first: their reports are answered when they are durable.
             for listener in listeners:
                 await listener.close()
             for task in tasks:

@@ -1,4 +1,4 @@
-"""How it stands on this node, as one document: for `lc status`, `/status` and the metrics.
+"""The state of this node, as one document: for `lc status`, `/status` and the metrics.
 
 Metrics are computed at the scrape from the same status.
 """
@@ -30,7 +30,7 @@ TEXTS = {
 
 
 class ObjectStatus(msgspec.Struct, frozen=True, rename="camel"):
-    """`note`: how it stands with it, for people; "" where there is nothing to say."""
+    """`note`: its state, for people; "" where there is nothing to say."""
 
     kind: str
     namespace: str
@@ -106,7 +106,7 @@ class LcStatus(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class LcCounters(msgspec.Struct, frozen=True):
-    """Since the start: what workers said, by answer; counts of datasets; reports of unknown jobs
+    """Since the start: reports of workers, by answer; counts of datasets; reports of unknown jobs
     that were dropped, by reason."""
 
     worker_reports: tuple[tuple[int, int], ...]

@@ -1,4 +1,4 @@
-"""`sedna-lc status`: how it stands on this node; a table or JSON.
+"""`sedna-lc status`: the state of this node; a table or JSON.
 
 Asks the LC on this machine for its /status document, and shows it as it is.
 """
@@ -16,22 +16,25 @@ from lc.config.config import loopback
 _TITLES = ("KIND", "NAMESPACE", "NAME", "STATE")
 
 
-def table(told: Mapping[str, Any]) -> str:
+def table(body: Mapping[str, Any]) -> str:
     """Of a /status document."""
-    store, reports = told["store"], told["reports"]
-    kinds = Counter(each["kind"] for each in told["objects"])
+    store, reports = body["store"], body["reports"]
+    kinds = Counter(each["kind"] for each in body["objects"])
     counted = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
     summary = [
-        ("LC", f"{told['version']} on {told['node']}, up for {age(told['uptimeSeconds'])}"),
-        ("LINK", f"mode {told['mode']}, {_link(told['link'])}"),
+        (
+            "LC",
+            f"{body['version']} on {body['node']}, up for {age(body['uptimeSeconds'])}",
+        ),
+        ("LINK", f"mode {body['mode']}, {_link(body['link'])}"),
         ("STORE", store["failure"] or f"{store['directory']}, {store['id']}"),
         ("REPORTS", _reports(reports)),
         ("OBJECTS", counted or "none"),
     ]
     if store["note"]:
         summary.append(("NOTE", store["note"]))
-    summary += [("TRANSFER", _transfer(each)) for each in told["transfers"]]
-    shown = page(summary, (_TITLES, list(map(_row, told["objects"]))))
+    summary += [("TRANSFER", _transfer(each)) for each in body["transfers"]]
+    shown = page(summary, (_TITLES, list(map(_row, body["objects"]))))
     refusals = [f"{_refusal(each)}\n" for each in reports["refusals"]]
     return "".join([shown, "\n", *refusals] if refusals else [shown])
 

@@ -1,4 +1,4 @@
-"""One LC, put together: store, managers, link, HTTP, and how it all stands.
+"""One LC, put together: store, managers, link, HTTP, and the state of all of it.
 
 Owns which parts the mode needs: only these are imported. Guarantees: what is in the store is served
 before the link is there, and without it.
@@ -40,7 +40,7 @@ SAMPLES = "samples"
 
 
 class LocalController:
-    """`remote` is closed by whoever opened it."""
+    """`remote` is closed by its opener."""
 
     def __init__(self, config: Config, store: Store, remote: Remote) -> None:
         self.config = config

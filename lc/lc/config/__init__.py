@@ -3,7 +3,7 @@
 # Sedna's, which its workers have in their LC_SERVER.
 DEFAULT_BIND_PORT = 9100
 PREFIX = "LC_"
-# By flag: the variable by which Sedna's LC is told the same.
+# By flag: the variable of Sedna's LC for the same.
 SEDNA_TWINS = {
     "gm_address": "GM_ADDRESS",
     "node": "NODENAME",

@@ -93,7 +93,7 @@ def _transfer_size(text: str) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """Everything that `lc` is told; durations in seconds."""
+    """All settings of `lc`; durations in seconds."""
 
     is_relay: bool = one_of(
         "stream|relay",

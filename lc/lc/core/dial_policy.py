@@ -1,10 +1,10 @@
 """When a link that ended is to be tried again, and where.
 
 Guarantees: who was served and asked to go is soon elsewhere; all addresses are tried before a wait
-grows, for one that is dead says nothing of the others; while a new leader may be on its way nobody
+grows, for one that is dead is no sign of the others; while a new leader may be on its way no LC
 misses it for long; who is turned away again and again comes ever thinner, also where each try
 succeeds and fails within seconds (two LCs under one name end each other's streams). All of it is
-full jitter; where GM has said that a crowd would come along, over as long as that needs. Knows no
+full jitter; where GM announced that a crowd would come along, over as long as that needs. Knows no
 sockets and no clock; chance is from [0, 1).
 """
 
@@ -83,7 +83,7 @@ class DialPolicy:
         return delay
 
     def _begin(self) -> None:
-        """A round in which whoever served last has had its turn."""
+        """A round in which the GM that served last has had its turn."""
         self._tried = {self._last} if self._last else set()
         self._waited = 0.0
         self._backoff.succeeded()

@@ -1,9 +1,9 @@
-"""The reports of one object that wait for GM, their numbers (G3), and when one is told again.
+"""The reports of one object that wait for GM, their numbers (G3), and when one is sent again.
 
 Guarantees: `seq` only grows, over acknowledgements and restarts; what a report replaces, and what
-not, is said in `edge_sidecars.sedna_api.core.report`; the same words again from the same worker are
-the same report, whether it still waits or not. What was acknowledged and came to nothing is told
-again: it was lost behind whoever acknowledged it (a NodeReport was deleted, etcd restored), or that
+not, is in `edge_sidecars.sedna_api.core.report`; the same words again from the same worker are the
+same report, whether it still waits or not. What was acknowledged and came to nothing is sent again:
+it was lost behind the GM that acknowledged it (a NodeReport was deleted, etcd restored), or that
 one is away, so seldom, and ever more seldom.
 """
 
@@ -24,7 +24,7 @@ REPORT_OVERHEAD = 600
 
 
 class DedupKey(msgspec.Struct, frozen=True):
-    """What a worker said last."""
+    """The last report of a worker."""
 
     seq: int
     digest: bytes
@@ -70,23 +70,23 @@ class Enqueued(msgspec.Struct, frozen=True):
 
 
 def enqueue(
-    queue: Queue, said: Report, *, store_id: str, now: float, is_repeated: bool = False
+    queue: Queue, draft: Report, *, store_id: str, now: float, is_repeated: bool = False
 ) -> Enqueued:
-    """`said` has neither number nor store yet. `now`: seconds of the wall clock. `is_repeated`:
-    said on purpose once more, since what was acknowledged had no effect: only what waits still is
+    """`draft` has neither number nor store yet. `now`: seconds of the wall clock. `is_repeated`:
+    sent on purpose once more, since what was acknowledged had no effect: only what waits still is
     the same report then."""
-    digest = _digest(said)
-    last_word = queue.heard.get(said.worker)
+    digest = _digest(draft)
+    last_word = queue.heard.get(draft.worker)
     is_said = last_word is not None and last_word.digest == digest
     if last_word is not None and is_said and not (is_repeated and _is_over(queue, last_word.seq)):
-        report = replace(said, store_id=store_id, seq=last_word.seq)
+        report = replace(draft, store_id=store_id, seq=last_word.seq)
         return Enqueued(queue, report, is_new=False)
     seq = queue.last + 1
-    report = replace(said, store_id=store_id, seq=seq)
+    report = replace(draft, store_id=store_id, seq=seq)
     index = replaced_by(report, [each.report for each in queue.waiting])
     superseded = None if index is None else queue.waiting[index].report.seq
     stays = tuple(each for each in queue.waiting if each.report.seq != superseded)
-    heard = {**queue.heard, said.worker: DedupKey(seq, digest)}
+    heard = {**queue.heard, draft.worker: DedupKey(seq, digest)}
     by_age = sorted(heard, key=lambda worker: heard[worker].seq)
     forgotten = tuple(by_age[: max(0, len(heard) - MAX_WORKERS)])
     for worker in forgotten:
@@ -130,13 +130,13 @@ def _is_over(queue: Queue, seq: int) -> bool:
     return all(each.report.seq != seq for each in queue.waiting)
 
 
-def _digest(said: Report) -> bytes:
+def _digest(draft: Report) -> bytes:
     # An event and a cumulative report of the same words are two things.
-    kind = b"event:" if said.is_event else b"state:"
-    return hashlib.sha256(kind + said.body).digest()[:DIGEST_BYTES]
+    kind = b"event:" if draft.is_event else b"state:"
+    return hashlib.sha256(kind + draft.body).digest()[:DIGEST_BYTES]
 
 
-# Seconds: GM takes in what it was told within some, where it can.
+# Seconds: GM takes in what it receives within some, where it can.
 FIRST_RESEND: Final = 300.0
 LONGEST_RESEND: Final = 3600.0
 
@@ -149,13 +149,13 @@ class ResendSchedule(msgspec.Struct, frozen=True):
 
     @classmethod
     def begun(cls, now: float) -> Self:
-        """Something new was told."""
+        """Something new was sent."""
         return cls(now + FIRST_RESEND)
 
     def is_due(self, now: float) -> bool:
         return now >= self.due_at
 
     def repeated(self, now: float) -> "ResendSchedule":
-        """It was told once more."""
+        """It was sent once more."""
         pause = min(2 * self.pause, LONGEST_RESEND)
         return ResendSchedule(now + pause, pause)

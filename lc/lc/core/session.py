@@ -127,9 +127,9 @@ class Session:
 
 
 def hello(node: str, store_id: str, known: Mapping[str, int], version: str) -> Hello:
-    """A kind of which nothing is known is not told: GM waits for none of it."""
-    told = {kind: highest for kind, highest in known.items() if highest > 0}
-    return Hello(node, store_id, told, version)
+    """A kind of which nothing is known is left out: GM waits for none of it."""
+    versions = {kind: highest for kind, highest in known.items() if highest > 0}
+    return Hello(node, store_id, versions, version)
 
 
 # Seconds without an answer for an object after which its reports are sent again. A GM that works
@@ -159,7 +159,7 @@ class SendWindow:
         self._active_at[report.uid] = now
 
     def answered(self, uid: str, now: float) -> None:
-        """GM said something about a report of this object."""
+        """GM answered a report of this object."""
         self._active_at[uid] = now
 
     def refused(self, uid: str) -> None:

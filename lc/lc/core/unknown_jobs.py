@@ -25,7 +25,7 @@ MAX_GIVEN_UP = 1000
 
 
 class KeptReport(msgspec.Struct, frozen=True):
-    """What one worker said; `number` only grows."""
+    """One report of a worker; `number` only grows."""
 
     number: int
     key: ObjectKey
@@ -53,8 +53,8 @@ class UnknownJobs(msgspec.Struct, frozen=True):
 
     def taken(self, key: ObjectKey, worker: str, body: bytes) -> "UnknownJobs":
         """With one more; the same as the worker's last changes nothing. Not of one given up."""
-        said = [it for it in self.reports.values() if (it.key, it.worker) == (key, worker)]
-        if said and said[-1].body == body:
+        earlier = [it for it in self.reports.values() if (it.key, it.worker) == (key, worker)]
+        if earlier and earlier[-1].body == body:
             return self
         kept = KeptReport(self.last + 1, key, worker, body)
         reports = {**self.reports, kept.number: kept}

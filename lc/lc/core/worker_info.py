@@ -43,28 +43,28 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     capability: str = ""
 
     @classmethod
-    def parse(cls, told: object, *, capability: str = "") -> "WorkerInfo":
+    def parse(cls, raw: object, *, capability: str = "") -> "WorkerInfo":
         """Raises UnusableReport."""
-        if not isinstance(told, dict):
+        if not isinstance(raw, dict):
             raise UnusableReport("the body is not an object")
-        owner_info = told.get("ownerInfo")
+        owner_info = raw.get("ownerInfo")
         if owner_info is not None and not isinstance(owner_info, dict):
             raise UnusableReport("ownerInfo is not an object")
         return cls(
-            name=_text(told, "name"),
-            namespace=_text(told, "namespace"),
-            owner_name=_text(told, "ownerName"),
-            owner_kind=_text(told, "ownerKind").lower(),
+            name=_text(raw, "name"),
+            namespace=_text(raw, "namespace"),
+            owner_name=_text(raw, "ownerName"),
+            owner_kind=_text(raw, "ownerKind").lower(),
             owner_info=owner_info,
-            kind=_text(told, "kind").lower(),
-            status=_text(told, "status").lower(),
-            results=_results(told.get("results")),
+            kind=_text(raw, "kind").lower(),
+            status=_text(raw, "status").lower(),
+            results=_results(raw.get("results")),
             capability=capability,
         )
 
     @property
     def output(self) -> dict[str, object]:
-        """Of a stage, as GM is told it."""
+        """Of a stage, as GM gets it."""
         return {"models": list(self.results), "ownerInfo": self.owner_info}
 
     def check_names(self) -> None:
@@ -78,8 +78,8 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
                 raise UnusableReport(f"{field} {value!r:.80} is no name of Kubernetes")
 
 
-def _text(told: Mapping[str, object], field: str) -> str:
-    value = told.get(field)
+def _text(raw: Mapping[str, object], field: str) -> str:
+    value = raw.get(field)
     if value is None:
         return ""
     if not isinstance(value, str):

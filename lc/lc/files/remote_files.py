@@ -121,8 +121,8 @@ class Remote:
                         await _check(response, url)
                         transfer.size = response.content_length
                         chunks = _chunks(response, transfer, self._limits)
-                        told = response.headers
-                        validator = told.get("ETag") or told.get("Last-Modified") or ""
+                        answer = response.headers
+                        validator = answer.get("ETag") or answer.get("Last-Modified") or ""
                         yield Content(validator, transfer.size, chunks)
 
     async def fetch(
@@ -321,8 +321,8 @@ def _advance(transfer: Transfer, count: int) -> None:
 
 async def _check(response: aiohttp.ClientResponse, url: str) -> None:
     if response.status >= 300:
-        told = (await response.content.read(MAX_REASON)).decode(errors="replace").strip()
-        raise RemoteError(url, " ".join(f"answered {response.status} {told}".split()))
+        reason = (await response.content.read(MAX_REASON)).decode(errors="replace").strip()
+        raise RemoteError(url, " ".join(f"answered {response.status} {reason}".split()))
 
 
 class _TooLarge(Exception):

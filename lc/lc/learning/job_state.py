@@ -1,7 +1,7 @@
 """What is remembered of one job, in memory exactly as it is on disk.
 
 Guarantees: an event and the report that follows from it are saved together or not at all; one
-event is saved at a time, each upon what the one before left, also where whoever asked has hung up
+event is saved at a time, each upon what the one before left, also where the client has hung up
 in the middle.
 """
 
@@ -25,7 +25,7 @@ class JobState:
 
     @asynccontextmanager
     async def exclusive(self) -> AsyncIterator[State]:
-        """Nobody else changes the state, nor is about to."""
+        """No other task changes the state, nor is about to."""
         async with self._saving:
             if self._under_way is not None and not self._under_way.done():
                 await asyncio.wait({self._under_way})
@@ -61,7 +61,7 @@ class JobState:
 
 
 def _seen(done: asyncio.Task[None]) -> None:
-    """Whoever asked may have hung up: then nobody else looks at how it ended."""
+    """The client may have hung up: then no other task looks at how it ended."""
     if not done.cancelled():
         done.exception()
 

@@ -2,8 +2,8 @@
 
 Guarantees: the state and the report that follows from it are saved together, and only after the
 files are durable, so that a kill at any moment repeats a step and doubles or loses nothing. What
-fails is tried again, ever more seldom, and GM is told once it fails for long. A worker's report
-never waits for work on files.
+fails is tried again, ever more seldom, and GM gets a report once it fails for long. A worker's
+report never waits for work on files.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ from lc.store import Store, StoreUnavailable
 # Seconds between two tries of what fails.
 FIRST_RETRY = 1.0
 LONGEST_RETRY = 60.0
-# Failures in a row after which GM is told: a disk may be busy for a moment.
+# Bounds the failures in a row without a report to GM: a disk may be busy for a moment.
 PATIENCE = 3
 
 
@@ -115,7 +115,7 @@ class JobWorker:
         self._woken.set()
 
     async def run(self) -> None:
-        """Until `end`; what nobody foresaw is raised."""
+        """Until `end`; what is unforeseen is raised."""
         while not self._is_over:
             self._woken.clear()
             if self._job is None:
@@ -142,8 +142,8 @@ class JobWorker:
         """For how long nothing is to be done then."""
         match command:
             case Idle():
-                told = (command.note, self._data_problem)
-                self.note = "; ".join(each for each in told if each)
+                notes = (command.note, self._data_problem)
+                self.note = "; ".join(each for each in notes if each)
                 if command.judged_round:
                     self._pace = replace(self._pace, judged=now, judged_round=command.judged_round)
                 return command.seconds
@@ -188,7 +188,7 @@ class JobWorker:
             self._pace = replace(self._pace, gathered=now)
 
     def _tell_of_data(self, problem: str) -> None:
-        """Once; GM is told by whoever counts the dataset."""
+        """Once; the counter of the dataset reports to GM."""
         if problem and problem != self._data_problem:
             logger.warning(
                 "no samples can be gathered", extra=fields(job=self._name, problem=problem)

@@ -97,7 +97,7 @@ def chunks_of(file: BinaryIO, halt: Halt) -> Iterator[bytes]:
 
 
 def chunks_between(file: BinaryIO, start: int, end: int, halt: Halt) -> Iterator[bytes]:
-    """What stands from `start` up to `end`; less where the file ends before."""
+    """What is there from `start` up to `end`; less where the file ends before."""
     file.seek(start)
     left = end - start
     while left > 0 and (chunk := file.read(min(CHUNK, left))):
@@ -106,7 +106,7 @@ def chunks_between(file: BinaryIO, start: int, end: int, halt: Halt) -> Iterator
         yield chunk
 
 
-# Where the place of a job's hot updates is written down, for whoever tidies up after it.
+# Where the place of a job's hot updates is written down, for what tidies up after it.
 HOT_UPDATE = "hot-update"
 
 

@@ -3,7 +3,7 @@
 Guarantees: a report is acknowledged to the store when the API has taken the NodeReport in which it
 stands; what an object has taken in is pruned, also after it left for another node, and so is what
 nothing ever takes in: of objects that are gone, and of datasets that are another node's now, which
-only a read while the relay reaches the API tells. Nobody else writes a node's OwnNodeReports.
+only a read while the relay reaches the API tells. No other process writes a node's OwnNodeReports.
 """
 
 import asyncio
@@ -103,7 +103,7 @@ class OwnNodeReports:
             await asyncio.sleep(pause)
 
     def _until_collection(self) -> float:
-        """Seconds; while cut off nobody can tell what is gone."""
+        """Seconds; while offline it is not known what is gone."""
         if not self._api.is_link_up():
             return LOOK_INTERVAL
         return WAITING_INTERVAL if self._has_strange_reports() else COLLECT_INTERVAL
@@ -279,7 +279,7 @@ class OwnNodeReports:
             logger.debug("not known whether objects are gone", extra=fields(why=error))
 
     async def _is_gone(self, uid: str, key: ObjectKey) -> bool:
-        """False also where nobody can tell now."""
+        """False also where it is not known now."""
         try:
             return await self._api.find(uid, key) is None
         except NotKnown:

@@ -188,10 +188,10 @@ class RelayLink:
 
     async def _lacking(self) -> str:
         try:
-            told = await self._relay.request("GET", "/status", timeout=LOOK_TIMEOUT)
+            status = await self._relay.request("GET", "/status", timeout=LOOK_TIMEOUT)
         except (ApiError, Unreachable) as error:
             return f"the relay does not answer at {self._relay.url}: {error}"
-        link = told.get("link")
+        link = status.get("link")
         if isinstance(link, dict) and link.get("isUp") is True:
             return ""
         return "the relay does not reach the API server"

@@ -1,7 +1,7 @@
 """NodeReports and the objects that they speak of, as the API has them.
 
-Guarantees: what is written is what was read, changed by nobody meanwhile; that an object is gone is
-believed only where the relay reached the API before and after it said so.
+Guarantees: what is written is what was read, unchanged meanwhile; that an object is gone is
+believed only where the relay reached the API before and after that answer.
 """
 
 import time
@@ -20,7 +20,7 @@ FIELD_MANAGER = "sedna-lc"
 
 
 class NotKnown(Exception):
-    """Nobody can tell now."""
+    """It is not known now."""
 
 
 class ReportApi:
@@ -44,7 +44,7 @@ class ReportApi:
             return NodeReport.new(namespace, self._node, store_id, epoch=int(time.time()))
 
     async def write(self, report: NodeReport) -> NodeReport:
-        """As it stands then. Raises `Conflict` where it is not what was read any more."""
+        """As it is then. Raises `Conflict` where it is not what was read any more."""
         if report.uid:
             method, path = "PATCH", NODE_REPORT.path(report.namespace, self._node)
             body, content_type = report.to_patch(), MERGE_PATCH
@@ -62,7 +62,7 @@ class ReportApi:
         return NodeReport.parse(answer)
 
     async def find(self, uid: str, key: ObjectKey) -> Json | None:
-        """The object as it stands there; None where it is gone. Raises `NotKnown`."""
+        """The object as it is there; None where it is gone. Raises `NotKnown`."""
         kind = kind_named(key.kind)
         if kind is None or not self.is_link_up():
             raise NotKnown

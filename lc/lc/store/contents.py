@@ -65,7 +65,7 @@ def load(connection: sqlite3.Connection) -> StoreContents:
 def load_queues(
     connection: sqlite3.Connection, uids: Collection[str], *, store_id: str
 ) -> dict[str, Queue]:
-    """A queue for each uid, empty where nothing was ever said of it."""
+    """A queue for each uid, empty where no report was ever made of it."""
     last: dict[str, int] = {}
     heard: dict[str, dict[str, DedupKey]] = {}
     waiting: dict[str, list[Waiting]] = {}

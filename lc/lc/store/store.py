@@ -1,6 +1,6 @@
 """The store as the rest of LC sees it: objects, reports that wait for GM, what is learnt.
 
-Guarantees: whatever is awaited here is on disk when it returns, and until then nobody sees it;
+Guarantees: whatever is awaited here is on disk when it returns, and until then no reader sees it;
 changes take effect in the order in which they were asked for, as many in one transaction as wait.
 Where the disk does not take them, each raises `StoreUnavailable` and nothing has changed. Who stops
 waiting does not undo what it asked for.
@@ -113,7 +113,7 @@ class Store:
 
     @property
     def unknown_jobs(self) -> UnknownJobs:
-        """What workers said of jobs that were not known then."""
+        """Reports of workers about jobs that were not known then."""
         return self._contents.unknown_jobs
 
     def subscribe(self, listener: StoreListener) -> None:
@@ -162,9 +162,9 @@ class Store:
         body: bytes,
         is_repeated: bool = False,
     ) -> Awaitable[Report]:
-        """The report as it stands in the outbox; the same words again are the same report.
+        """The report as it is in the outbox; the same words again are the same report.
 
-        `is_repeated`: these are said once more on purpose, because GM took them without effect.
+        `is_repeated`: these are sent once more on purpose, because GM took them without effect.
         `body` is a JSON object. Raises `OutboxFull`; at once `Malformed` for an impossible body.
         """
         said = _said(document, is_event=is_event, worker=worker, body=body)

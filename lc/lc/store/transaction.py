@@ -25,7 +25,7 @@ MAX_OUTBOX = 16 * 1024 * 1024
 class Change(Enum):
     """What an object that arrives is to what is held under its name.
 
-    Versions are not compared: whoever receives objects knows whether a lower one is late (G4) or
+    Versions are not compared: the receiver of objects knows whether a lower one is late (G4) or
     the API's history began anew.
     """
 
@@ -131,12 +131,12 @@ class Transaction:
 
     # ── reports ──
 
-    def enqueue(self, said: Report, *, is_repeated: bool = False) -> Report:
+    def enqueue(self, report: Report, *, is_repeated: bool = False) -> Report:
         """Raises `OutboxFull`, and then has changed nothing."""
-        uid = said.uid
+        uid = report.uid
         queue = self._queue(uid)
         done = outbox.enqueue(
-            queue, said, store_id=self._store_id, now=self._now, is_repeated=is_repeated
+            queue, report, store_id=self._store_id, now=self._now, is_repeated=is_repeated
         )
         if not done.is_new:
             return done.report
@@ -148,11 +148,11 @@ class Transaction:
             self.statements.append(tables.delete_report(uid, done.superseded))
         for worker in done.forgotten:
             self.statements.append(tables.delete_heard(uid, worker))
-        word = done.queue.heard[said.worker]
+        word = done.queue.heard[report.worker]
         self.statements += (
             tables.put_report(done.queue.waiting[-1]),
             tables.put_queue(uid, done.queue.last),
-            tables.put_heard(uid, said.worker, word),
+            tables.put_heard(uid, report.worker, word),
         )
         self._queues[uid] = done.queue
         self.is_synced = True

@@ -86,12 +86,12 @@ def proxy_options(proxy: HttpProxy | None) -> tuple[tuple[str, str | int], ...]:
         return (_DIRECT,)
     user = base64.b64decode(proxy.authorization.removeprefix("Basic ")).decode()
     name, colon, password = user.partition(":")
-    told = f"{quote(name, safe='')}:{quote(password, safe='')}@" if colon else ""
-    return (("grpc.http_proxy", f"http://{told}{proxy.url.removeprefix('http://')}"),)
+    user = f"{quote(name, safe='')}:{quote(password, safe='')}@" if colon else ""
+    return (("grpc.http_proxy", f"http://{user}{proxy.url.removeprefix('http://')}"),)
 
 
 class StreamLink:
-    """`addresses`: GMs, host:port. `token_file` needs `tls`: a token is not said in the clear.
+    """`addresses`: GMs, host:port. `token_file` needs `tls`: a token is not sent in the clear.
     Raises `BadInput` for `proxies` that cannot be used."""
 
     def __init__(
@@ -157,13 +157,13 @@ class StreamLink:
         delay = self._dial_policy.ended(
             served_for=ended.served_for, is_drained=ended.is_drained, chance=random.random()
         )
-        told = fields(gm=self._peer, why=ended.reason, delay=round(delay, 3))
+        details = fields(gm=self._peer, why=ended.reason, delay=round(delay, 3))
         if ended.is_drained:
-            logger.info("GM sends this LC elsewhere", extra=told)
+            logger.info("GM sends this LC elsewhere", extra=details)
         elif ended.served_for is not None or ended.reason != self._problem:
-            logger.warning("no GM", extra=told)
+            logger.warning("no GM", extra=details)
         else:
-            logger.debug("no GM", extra=told)
+            logger.debug("no GM", extra=details)
         if ended.served_for is not None:
             self._changed_at = boottime()
         self._problem = ended.reason

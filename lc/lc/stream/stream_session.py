@@ -51,7 +51,7 @@ class StreamSession:
     """`run` once."""
 
     def __init__(self, store: Store, *, peer: str, paced: Callable[[float], None]) -> None:
-        """`paced`: told of each pace that GM asks for."""
+        """`paced`: called with each pace that GM asks for."""
         self._paced = paced
         self._store = store
         self._peer = peer
@@ -175,7 +175,7 @@ class StreamSession:
         self.wake()
 
     async def _settle(self) -> None:
-        """The next hello says what is on disk. A store that has ended answers nobody."""
+        """The next hello has what is on disk. A store that has ended does not answer."""
         if self._last_asked is not None:
             await asyncio.wait((self._last_asked,), timeout=SETTLE_TIMEOUT)
 
@@ -191,7 +191,7 @@ class StreamSession:
         except grpc.aio.AioRpcError as error:
             raise _Over(_words(error)) from error
         except asyncio.InvalidStateError:
-            # The call has ended: whoever reads it learns why.
+            # The call has ended: its reader learns why.
             await asyncio.get_running_loop().create_future()
 
     async def _send_due(self, call: Any) -> None:

@@ -2,8 +2,8 @@
 
 Guarantees: a browser's page cannot be made to speak for a worker (no name but an address or
 localhost is believed to be this one, and nothing is taken that a page may have sent); a token is
-compared in constant time and read again when its file changes; without a usable token nobody comes
-in by the node's address, but for `/livez`.
+compared in constant time and read again when its file changes; without a usable token no client
+comes in by the node's address, but for `/livez`.
 """
 
 import os
@@ -40,7 +40,7 @@ class LoopbackOnly:
 
 
 class TokenAuthentication:
-    """Before the same handler, for whoever has the token."""
+    """Before the same handler, for clients with the token."""
 
     def __init__(self, handler: Handler, token: "TokenFile") -> None:
         self._handler = handler

@@ -1,7 +1,7 @@
 """What workers, kubelet, Prometheus and people ask of LC over HTTP.
 
 `POST /w/{capability}/sedna/workers/{name}/info` is Sedna's path below the LC_SERVER of a worker,
-answered when what was said is durable: 200; 400 for what cannot be used; 403 where the capability
+answered when the report is durable: 200; 400 for what cannot be used; 403 where the capability
 is not that of the worker that the report names; 404 where its object is unknown here and has been
 for too long; 503 while the disk does not take it, which the worker is to repeat. `/livez`,
 `/readyz`, `/metrics`, `/status`, `/sedna/objects` read.
@@ -46,7 +46,7 @@ Answer = Callable[[], web.Response]
 
 
 class RequestRefused(Exception):
-    """An answer other than 200, with what is said there."""
+    """An answer other than 200, with its text."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -187,8 +187,8 @@ def _check_type(request: web.BaseRequest) -> None:
     """What a web page may send without asking first is none of it. Raises `RequestRefused`."""
     kinds = request.headers.getall("Content-Type", [])
     if [it.partition(";")[0].strip().lower() for it in kinds] != [JSON]:
-        told = ", ".join(f"{it!r:.80}" for it in kinds) or "that is missing"
-        raise RequestRefused(415, f"Content-Type {told}: send {JSON}")
+        named = ", ".join(f"{it!r:.80}" for it in kinds) or "that is missing"
+        raise RequestRefused(415, f"Content-Type {named}: send {JSON}")
 
 
 def _parsed(body: bytes) -> object:

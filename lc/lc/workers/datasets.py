@@ -3,7 +3,7 @@
 Guarantees: an edit of url, format or credentials takes effect at once; what is wrong with a dataset
 is reported with what to do, and so is its repair; few files are counted at a time, however many
 there are, and one that hangs, or is very large, keeps no other waiting. Remote ones wait for their
-host and for each other (`remote_files.py`), never local ones for them. What was told survives a
+host and for each other (`remote_files.py`), never local ones for them. What was reported survives a
 restart with the store.
 """
 
@@ -80,7 +80,7 @@ RETRY_AFTER = 5.0
 @dataclass(slots=True)
 class _Watched:
     """`position` as last counted, `told` as last reported by this process, `known` as the API has
-    the count: where that stays another one, it is told again."""
+    the count: where that stays another one, it is reported again."""
 
     document: Document
     spec: DatasetSpec
@@ -270,7 +270,7 @@ class Datasets:
         return secret
 
     async def _report(self, watched: _Watched) -> bool:
-        """Whether what is known is reported; the store knows what was told before a restart."""
+        """Whether what is known is reported; the store knows what was reported before a restart."""
         body, document = _body(watched), watched.document
         if body == watched.told and not self._is_lost(watched):
             return True
@@ -296,7 +296,7 @@ class Datasets:
         return True
 
     def _is_lost(self, watched: _Watched) -> bool:
-        """What was told was acknowledged long ago, and the API has another count."""
+        """What was reported was acknowledged long ago, and the API has another count."""
         return (
             not watched.problem
             and watched.known != watched.position.samples()

@@ -1,7 +1,7 @@
-"""What LC asks of whoever looks after one kind of object, and whose workers report to whom.
+"""What LC asks of the manager of one kind of object, and which manager's workers report to it.
 
 Owns the port between the store and the worker API on one side and the kinds on the other. A manager
-is told of its objects in the order in which the store took them, after they are durable; what it
+gets its objects in the order in which the store took them, after they are durable; what it
 says itself goes through `Store.enqueue`, so that it is durable when `worker_reported` returns.
 """
 
@@ -19,9 +19,9 @@ from lc.store import Change, Store
 class ObjectManager(Protocol):
     """Of one or more kinds; `run` works until it is cancelled, everything else returns soon."""
 
-    # Kinds, singular, whose workers report to it; nobody else handles them.
+    # Kinds, singular, whose workers report to it; no other manager handles them.
     handles: frozenset[str]
-    # Kinds whose objects it is told about: what it handles, and what these refer to.
+    # Kinds whose objects it gets: what it handles, and what these refer to.
     follows: frozenset[str]
 
     def object_changed(self, document: Document) -> None:
@@ -29,7 +29,7 @@ class ObjectManager(Protocol):
         ...
 
     def object_gone(self, document: Document) -> None:
-        """As it was last. An object of the same name with another uid is told after this."""
+        """As it was last. An object of the same name with another uid comes after this."""
         ...
 
     def check(self, info: WorkerInfo) -> None:
@@ -45,11 +45,11 @@ class ObjectManager(Protocol):
         ...
 
     def notes(self) -> Mapping[ObjectKey, str]:
-        """For people: how it stands with each object, in a few words."""
+        """For people: the state of each object, in a few words."""
         ...
 
     async def run(self) -> None:
-        """Until cancelled; what nobody foresaw is raised, and ends the process."""
+        """Until cancelled; what is unforeseen is raised, and ends the process."""
         ...
 
 
@@ -90,7 +90,7 @@ class ObjectManagers:
                     each.object_gone(document)
 
     def report_enqueued(self, report: Report) -> None:
-        """Whoever speaks to GM is told as well."""
+        """The link to GM is notified as well."""
 
 
 @contextmanager

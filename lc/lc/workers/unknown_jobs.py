@@ -131,7 +131,7 @@ class UnknownJobReports:
         return True
 
     async def _age(self) -> None:
-        aged_at, told = boottime(), 0
+        aged_at, logged = boottime(), 0
         while True:
             await asyncio.sleep(AGEING_INTERVAL)
             now = boottime()
@@ -141,6 +141,6 @@ class UnknownJobReports:
                 except StoreUnavailable:
                     continue
             aged_at = now
-            if self.dropped.total() > told:
-                told = self.dropped.total()
+            if self.dropped.total() > logged:
+                logged = self.dropped.total()
                 logger.warning("reports of unknown jobs are dropped", extra=fields(**self.dropped))

@@ -1,4 +1,4 @@
-"""What the shell is to do for a job, and what is told to GM once it is done.
+"""What the shell is to do for a job, and what is sent to GM once it is done.
 
 Each task can be done again after a kill, with the same result: a file is written under another
 name and takes its place when it is whole. Only after all tasks of an `Advance` are done, its event
@@ -98,7 +98,7 @@ Command = Idle | Gather | Advance | Repeat
 class LoopPace(msgspec.Struct, frozen=True):
     """When this process looked last: at the data, and at the train trigger of a round.
 
-    `told`: when GM was told something last, or this process began; `repeats`: how often since.
+    `told`: when GM last got something, or this process began; `repeats`: how often since.
     """
 
     gathered: datetime | None = None

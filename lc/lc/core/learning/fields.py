@@ -1,6 +1,6 @@
 """Fields of objects that came as JSON; one reason in words for whatever is not as it must be.
 
-Knows no kind and no schema. What is missing is told apart from what has another type.
+Knows no kind and no schema. What is missing differs from what has another type.
 """
 
 import math
@@ -11,7 +11,7 @@ from edge_sidecars.sedna_api.core.file_url import InvalidUrl, parse_url
 
 
 class MalformedJob(ValueError):
-    """The object cannot be worked with; the message names the field and what stands there."""
+    """The object cannot be worked with; the message names the field and what is there."""
 
 
 def mapping_at(found: Mapping[str, object], *path: str) -> Mapping[str, object] | None:

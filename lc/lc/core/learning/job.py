@@ -7,7 +7,7 @@ condition without `round` is of Sedna's GM, and nothing is begun on it. What can
 
 Owns the choice of a model by format and device: a training may leave several (a checkpoint to go on
 from, one compiled for the edge's chip), and each place takes the one made for it. Nothing that was
-trained fits: there is no model, and whoever asked says so; Sedna's LC ends there.
+trained fits: there is no model, and the caller reports so; Sedna's LC ends there.
 
 A round has three stages (prior art: Sedna's il and ll state machine): Train > Eval > Deploy > the
 next round's Train; a failure anywhere begins the next round.
@@ -80,7 +80,7 @@ class Dataset(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """`devices`: systems on chip it was made for, empty: any. `told`: all that a worker said.
+    """`devices`: systems on chip it was made for, empty: any. `told`: all that a worker reported.
 
     `credential`: the Secret that opens it, of a Model in the API.
     """
@@ -142,9 +142,9 @@ def foreign(models: Iterable[Model], output_dir: str) -> str:
     named = [it.url for it in models if not is_below(output_dir, it.url)]
     if not named:
         return ""
-    told = ", ".join(f"{each!r:.80}" for each in named)[:300]
+    listed = ", ".join(f"{each!r:.80}" for each in named)[:300]
     return (
-        f"a worker names {told}: only what lies below spec.outputDir {output_dir:.200} is its own"
+        f"a worker names {listed}: only what lies below spec.outputDir {output_dir:.200} is its own"
     )
 
 
@@ -159,7 +159,7 @@ MAX_ROUND = 2**31 - 1
 
 
 class JobCondition(msgspec.Struct, frozen=True):
-    """`type` Waiting|Ready|Starting|Running|Completed|Failed; `round` None: not told; `since` as
+    """`type` Waiting|Ready|Starting|Running|Completed|Failed; `round` None: not known; `since` as
     GM writes it."""
 
     stage: Stage
@@ -174,11 +174,11 @@ class JobCondition(msgspec.Struct, frozen=True):
         if not isinstance(found, Mapping):
             raise MalformedJob("a condition is no object")
         stage = Stage.named(text_at(found, "stage"))
-        told = found.get("round")
+        raw = found.get("round")
         if stage is None:
             return None
-        is_round = isinstance(told, int) and not isinstance(told, bool) and 0 <= told <= MAX_ROUND
-        number = told if isinstance(told, int) and is_round else None
+        is_round = isinstance(raw, int) and not isinstance(raw, bool) and 0 <= raw <= MAX_ROUND
+        number = raw if isinstance(raw, int) and is_round else None
         since = text_at(found, "lastTransitionTime")
         return cls(stage, text_at(found, "type"), number, text_at(found, "data"), since)
 

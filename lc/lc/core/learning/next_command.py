@@ -5,13 +5,13 @@
     (Eval, Waiting, r)   evaluation samples are written, Eval/Ready
     (Deploy, Waiting, r) better: the model takes its place, Deploy/Ready; else Deploy/Completed
     (Deploy, Running, r) hot update: the model and its notice are laid where the worker looks
-    (*, Waiting, r) again and again after GM was told of r: its copy of that was lost (a NodeReport
-                         that was deleted, etcd that was restored): it is told once more
+    (*, Waiting, r) again and again after GM got r: its copy of that was lost (a NodeReport
+                         that was deleted, etcd that was restored): it is sent once more
     a later round waits  the samples of a training that failed wait again
 
 Each stage is begun by one node's LC: training and evaluation by the dataset's, the deployment of an
 incremental job where it was evaluated, a hot update where the worker runs. A stage of a round is
-begun once, however often (Waiting) is told.
+begun once, however often (Waiting) comes.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ GATHER_PERIOD = 10.0
 class JobInputs(msgspec.Struct, frozen=True):
     """What else this node knows: the job's Dataset if it is this node's, and its Models by name.
 
-    `is_acked`: all that was said of the job has arrived somewhere.
+    `is_acked`: all reports of the job have arrived somewhere.
     """
 
     node: str

@@ -75,15 +75,15 @@ def _named(
 
 def _given(job: Job, state: State, number: int) -> set[str]:
     """URLs of the models that LC chose for an evaluation."""
-    told: list[bytes | str] = []
+    reports: list[bytes | str] = []
     if state.said is not None and (state.said.stage, state.said.round) == ("Eval", number):
-        told.append(state.said.report)
-    told += [
+        reports.append(state.said.report)
+    reports += [
         it.data
         for it in job.conditions
         if it.stage is Stage.EVAL and it.round == number and it.type == "Ready"
     ]
-    found = (_input_models(each) for each in told)
+    found = (_input_models(each) for each in reports)
     return {str(it["url"]) for models in found for it in models if it.get("url")}
 
 

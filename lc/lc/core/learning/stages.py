@@ -1,4 +1,4 @@
-"""What each stage needs in order to begin, and what GM is told.
+"""What each stage needs in order to begin, and what GM gets.
 
 Owns the inputs of a stage (prior art 3 and 4: Sedna's messages) and the decision to deploy. What is
 not there yet is waited for; what can never come of this round is its failure, with the reason,
@@ -217,10 +217,10 @@ def _trained(job: Job, state: State, *, number: int | None = None) -> Results | 
     """What the training of a round left, or the newest one; None: no word of it."""
     known = state.trained
     completed = job.completed(Stage.TRAIN)
-    told = completed.models("output") if completed is not None else None
+    named = completed.models("output") if completed is not None else None
     heard: dict[int | None, Results] = {}
-    if completed is not None and told is not None:
-        heard[completed.round] = told
+    if completed is not None and named is not None:
+        heard[completed.round] = named
     if known is not None:
         heard[known.round] = known.results
     if number is not None:

@@ -62,14 +62,15 @@ class Returned(msgspec.Struct, frozen=True):
 
 
 class Reported(msgspec.Struct, frozen=True):
-    """A worker said what became of its stage; `results` None: it failed, or nothing is to keep."""
+    """A worker reported what became of its stage; `results` None: it failed, or nothing is to
+    keep."""
 
     worker: Worker
     results: tuple[dict[str, Any], ...] | None
 
 
 class SegmentsLost(msgspec.Struct, frozen=True):
-    """Spool files that are not there any more, whoever removed them."""
+    """Spool files that are not there any more."""
 
     names: frozenset[str]
 
@@ -98,7 +99,7 @@ class StageOutcome(msgspec.Struct, frozen=True):
 
 
 class LastReport(msgspec.Struct, frozen=True):
-    """What LC told GM last of a stage, word for word."""
+    """The last report of LC about a stage, word for word."""
 
     stage: str
     round: int
@@ -115,7 +116,7 @@ class Lent(msgspec.Struct, frozen=True):
 class State(msgspec.Struct, frozen=True, kw_only=True):
     """`gathered` counts samples, `named` spool files ever named; `*_asked`: rounds, 0 none.
 
-    `failed`: the newest round of each stage of which a worker said so.
+    `failed`: the newest round of each stage of which a worker reported so.
     """
 
     cursor: Cursor | None = None

@@ -102,8 +102,8 @@ class MetricCondition(msgspec.Struct, frozen=True):
             known = ", ".join(sorted(numbers)) or "none"
             return TriggerVerdict(False, f"{self.named} has no value (known: {known})")
         fires = self._holds(value)
-        told = f"{self.operator} {self.threshold:g}"
-        return TriggerVerdict(fires, f"{self.named}={value:g} is {'' if fires else 'not '}{told}")
+        limit = f"{self.operator} {self.threshold:g}"
+        return TriggerVerdict(fires, f"{self.named}={value:g} is {'' if fires else 'not '}{limit}")
 
     def _value(self, numbers: Numbers) -> float | None:
         found = numbers.get(self.metric)
@@ -149,8 +149,8 @@ class Trigger(msgspec.Struct, frozen=True):
         if self.condition is not None:
             verdict = self.condition.judge(numbers)
         if verdict.fires and self.timer is not None and not self.timer.includes(now):
-            told = f"{verdict.reason}, but it is not {self.timer}"
-            return TriggerVerdict(False, told, is_early=True)
+            why = f"{verdict.reason}, but it is not {self.timer}"
+            return TriggerVerdict(False, why, is_early=True)
         return verdict
 
 
