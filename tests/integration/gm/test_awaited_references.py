@@ -59,7 +59,10 @@ def owners(seen: ApiObserver) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "mode",
+    [it if it in ("relay", "shards") else pytest.param(it, marks=pytest.mark.long) for it in MODES],
+)
 def test_what_a_job_refers_to_may_come_a_moment_later(
     control_plane: ControlPlane, shop: Shop, mode: str
 ) -> None:

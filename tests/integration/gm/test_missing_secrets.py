@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from tests.integration.gm.shop import Shop
 from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
@@ -17,6 +19,7 @@ def add_secret(shop: Shop, name: str) -> None:
     expect(shop.plane.admin.post(path, {"metadata": {"name": name}, "stringData": {"a": "b"}}))
 
 
+@pytest.mark.long
 def test_jobs_go_on_when_the_secret_that_they_miss_is_made(
     control_plane: ControlPlane, shop: Shop
 ) -> None:

@@ -44,6 +44,7 @@ def test_the_relay_can_be_tried_as_its_manual_says(tmp_path: Path) -> None:
     assert not (tmp_path / "relay-data").exists()
 
 
+@pytest.mark.long
 def test_a_main_asks_its_elector_as_its_manual_says(
     control_plane: ControlPlane, namespace: str
 ) -> None:

@@ -126,6 +126,7 @@ def test_sigterm_ends_it_also_while_it_waits_for_a_name(
     assert pod.wait() == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_named", [False, True])
 def test_a_disk_that_hangs_stops_neither_renewal_nor_the_end(
     fleet: Fleet, file: Path, port: int, is_named: bool

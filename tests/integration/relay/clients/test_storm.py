@@ -110,12 +110,9 @@ def torment(place: Place, draw: random.Random, ended: threading.Event) -> list[s
     return done
 
 
+@pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "kind",
-    [it if it is Kind.RELAY else pytest.param(it, marks=pytest.mark.long) for it in CHANGES],
-    ids=lambda kind: kind.value,
-)
+@pytest.mark.parametrize("kind", CHANGES, ids=lambda kind: kind.value)
 def test_after_a_storm_every_informer_holds_what_stands_in_the_cloud(
     control_plane: ControlPlane, contents: Contents, widgets: Widgets, kind: Kind
 ) -> None:
