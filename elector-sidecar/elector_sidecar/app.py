@@ -4,13 +4,14 @@ Owns signals and exit codes. Answers HTTP before the first contact with the API 
 """
 
 import asyncio
+import os
 import socket
 import uuid
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from edge_sidecars.kubeapi import (
     POOLED_FOR,
@@ -30,7 +31,7 @@ from edge_sidecars.runtime.web.connections import Handler
 from edge_sidecars.runtime.web.listener import Listener
 from elector_sidecar.config import PREFIX
 from elector_sidecar.config.config import Address, BadInput, Config, load, parser
-from elector_sidecar.elector import Elector
+from elector_sidecar.elector import Elector, StopMain
 from elector_sidecar.leases.lease_file import LeaseFile
 from elector_sidecar.machine import Machine, SingleMachine
 from elector_sidecar.main_container import MainContainer
@@ -44,6 +45,9 @@ from elector_sidecar.web.listener import (
 )
 from elector_sidecar.web.unnamed_lease import UnnamedLease
 from elector_sidecar.web.wait_limit import WaitLimit
+
+if TYPE_CHECKING:
+    from elector_sidecar.wrapped.wrapped_program import WrappedProgram
 
 LISTENER_UNRESPONSIVE = 1
 # Seconds at the end for label, events, notification and telemetry, all of them together; the Lease
@@ -76,7 +80,7 @@ def _run(config: Config) -> int:
     credentials, config = _credentials(config)
     status = 0
     try:
-        asyncio.run(_serve(config, credentials))
+        status = asyncio.run(_serve(config, credentials))
     except* ListenerUnresponsive as group:
         logger.error("the listener is dead", extra=fields(error=group.exceptions[0]))
         status = LISTENER_UNRESPONSIVE
@@ -105,18 +109,18 @@ def _credentials(config: Config) -> tuple[Credentials, Config]:
     return pod_credentials(config.server, config.service_account_dir, config.proxies), config
 
 
-async def _serve(config: Config, credentials: Credentials) -> None:
-    """Until SIGTERM. With `--lease-file`, for one Lease after the other."""
+async def _serve(config: Config, credentials: Credentials) -> int:
+    """The exit status. Until SIGTERM. With `--lease-file`, for one Lease after the other."""
     # Once: what is frozen and given up later is never freed.
     asyncio.get_running_loop().call_later(FREEZE_GC_AFTER, freeze_gc)
     if config.lease_file is None:
-        await _contend(config, credentials)
-        return
+        return await _contend(config, credentials)
     stopping = asyncio.Event()
     lease_file = LeaseFile(config.lease_file)
     while not stopping.is_set():
         if name := await _named(config, lease_file, stopping):
             await _contend(replace(config, lease=name), credentials, lease_file, stopping)
+    return 0
 
 
 async def _named(config: Config, lease_file: LeaseFile, stopping: asyncio.Event) -> str:
@@ -143,9 +147,9 @@ async def _contend(
     credentials: Credentials,
     lease_file: LeaseFile | None = None,
     stopping: asyncio.Event | None = None,
-) -> None:
-    """Until SIGTERM, which sets `stopping`, or until the file names another Lease. Either way what
-    is held is given up in order (P6)."""
+) -> int:
+    """The exit status. Until SIGTERM, which sets `stopping`, or until the file names another Lease.
+    Either way what is held is given up in order (P6)."""
     identity = f"{config.identity}_{uuid.uuid4()}"
     server = ApiClient(
         credentials,
@@ -156,7 +160,14 @@ async def _contend(
     async with MainContainer() as main, AsyncExitStack() as stack:
         stack.push_async_callback(server.close)
         machine, more = _machine(config, server, identity)
-        elector = Elector(config, main, machine, identity=identity)
+        program = _program(config)
+        elector = Elector(
+            config,
+            main,
+            machine,
+            identity=identity,
+            stop_main=_stop_main(config, main, program),
+        )
         loop = asyncio.get_running_loop()
 
         def stop() -> None:
@@ -165,6 +176,8 @@ async def _contend(
             elector.terminate()
 
         install_signal_handlers(loop, stop, logger=logger)
+        if program is not None:
+            program.install_signal_handlers(loop)
         if stopping is not None and stopping.is_set():
             elector.terminate()
         listeners = _listeners(config, elector, more)
@@ -178,12 +191,35 @@ async def _contend(
                 group.create_task(check_listener(listeners[0].bound, elector.listener_checked)),
                 *(group.create_task(notifier.run()) for notifier in notifiers),
             ]
+            if program is not None:
+                beside.append(group.create_task(program.run(elector)))
             if lease_file is not None:
                 beside.append(group.create_task(_follow(lease_file, config.lease, elector)))
             await elector.run()
             await _flush(notifiers)
             for task in beside:
                 task.cancel()
+    return 0 if program is None else program.exit_status
+
+
+def _program(config: Config) -> "WrappedProgram | None":
+    """Imported only where used."""
+    if not config.program:
+        return None
+    from elector_sidecar.wrapped.wrapped_program import WrappedProgram, WrapPolicy
+
+    timing = config.timing
+    stop_before = config.stop_before or min(timing.validity / 3, timing.slack)
+    policy = WrapPolicy(config.program, stop_before=stop_before, restart=config.restart)
+    return WrappedProgram(policy, os.environ)
+
+
+def _stop_main(
+    config: Config, main: MainContainer, program: "WrappedProgram | None"
+) -> StopMain | None:
+    if program is not None:
+        return program.drain
+    return None if config.drain_url is None else partial(main.drain, config.drain_url)
 
 
 def _machine(config: Config, server: ApiClient, identity: str) -> tuple[Machine, MakeMore | None]:

@@ -8,9 +8,9 @@ import asyncio
 import math
 import random
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Coroutine, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
@@ -27,23 +27,40 @@ from elector_sidecar.status import ElectorStatus, describe
 MAX_SLEEP = 10.0
 # Contract P6: a release is given up after two requests' time; the Lease expires then.
 RELEASE_ATTEMPTS = 2
+# Seconds after --drain-timeout in which a wrapped program is killed and found dead.
+KILL_GRACE = 2.0
+
+
+class StopMain(Protocol):
+    def __call__(self, *, timeout: float) -> Awaitable[None]:
+        """Returns when the main has stopped."""
 
 
 class Elector:
     """One candidate. `status(now)` is what handlers answer from; `changed()` wakes long polls."""
 
     def __init__(
-        self, config: Config, main: MainContainer, machine: Machine, *, identity: str
+        self,
+        config: Config,
+        main: MainContainer,
+        machine: Machine,
+        *,
+        identity: str,
+        stop_main: StopMain | None = None,
     ) -> None:
+        """`stop_main`: how the main is stopped before a release."""
         now = boottime()
         self.config = config
         self.identity = identity
         self._main = main
+        self._stop_main = stop_main
         self.machine = machine
         self._election = machine.election
         # Whether this pod's lead may have been learnt, or by a way that is not seen here.
         self._was_told = machine.has_confirmations or _tells_by_itself(config)
-        self._lifecycle = Lifecycle(_policy(config, machine), now=now)
+        self._lifecycle = Lifecycle(
+            _policy(config, machine, has_drain=stop_main is not None), now=now
+        )
         self._plan = self._lifecycle.plan(now, self._facts(now, self._election.view(now)))
         self._kick = asyncio.Event()
         self._change = asyncio.Event()
@@ -99,6 +116,11 @@ class Elector:
         if view.is_leader:
             return self.machine.client.refusal(now)
         return self._described(view, now).reason
+
+    def held_until(self, now: float) -> float:
+        """Until when no other candidate may lead, also while the main drains; -inf as soon as
+        another holder is seen."""
+        return self._election.held_until(now)
 
     def is_wedged(self, now: float) -> bool:
         """P9: the next planned step is overdue by more than a lease duration."""
@@ -293,9 +315,9 @@ class Elector:
             await asyncio.sleep(max(pause - (boottime() - started_at), 0.0))
 
     async def _drain_main(self) -> None:
-        if self.config.drain_url is None:
+        if self._stop_main is None:
             return
-        await self._main.drain(self.config.drain_url, timeout=self.config.drain_timeout)
+        await self._stop_main(timeout=self.config.drain_timeout)
         self._lifecycle.main_stopped()
         self._kick.set()
 
@@ -307,16 +329,17 @@ def _tells_by_itself(config: Config) -> bool:
     return any(it is not None for it in (*mains, config.contrib_listen))
 
 
-def _policy(config: Config, machine: Machine) -> LifecyclePolicy:
+def _policy(config: Config, machine: Machine, *, has_drain: bool) -> LifecyclePolicy:
     # What the main was promised passes before the Lease is left to expire.
     promised = config.timing.validity if machine.has_confirmations else 0.0
+    drain_timeout = config.drain_timeout + (KILL_GRACE if config.program else 0.0)
     return LifecyclePolicy(
         has_health=config.health_url is not None,
         health_failures=config.health_failures,
         health_grace=config.health_grace,
         health_backoff=config.health_backoff,
-        has_drain=config.drain_url is not None,
-        drain_timeout=max(config.drain_timeout, promised),
+        has_drain=has_drain,
+        drain_timeout=max(drain_timeout, promised),
         release_on_term=config.release_on_term,
         release_timeout=RELEASE_ATTEMPTS * config.timing.request_timeout,
         has_confirmations=machine.has_confirmations,

@@ -7,6 +7,7 @@ has no meaning beside another one is refused.
 """
 
 import re
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,9 +62,11 @@ MAX_IDENTITY = 253
 # Owner and group of a unix socket; in a pod with fsGroup that is every container's group.
 SOCKET_MODE = "0660"
 
+# A program that a host runs, whose port is not asked for.
+ANY_PORT = "127.0.0.1:0"
+_NOT_WITH_A_PROGRAM = ("drain_url", "health_url", "lease_file", "release_on_term", "shards")
 _COMBINATIONS = (
     Needs(("health_interval", "health_failures", "health_grace", "health_backoff"), "health_url"),
-    Needs(("drain_timeout",), "drain_url"),
     Needs(("shard_settle",), "shards"),
 )
 
@@ -165,6 +168,16 @@ class Config:
     release_on_term: bool = switch_option(
         "at SIGTERM the main has stopped already (native sidecars)"
     )
+    restart: bool = switch_option(
+        "contend again after the program has ended", group="a program behind `--`"
+    )
+    # None: a third of the validity.
+    stop_before: float | None = option(
+        "DURATION",
+        "the program gets SIGTERM when its lead is proven for no longer than this; default: a "
+        "third of what a renewal proves",
+        seconds,
+    )
     notify_url: str | None = option(
         "URL",
         "the /leader document is POSTed there at each change",
@@ -193,6 +206,8 @@ class Config:
     pod_uid: str | None
     pod_namespace: str
     otlp_endpoint: str | None
+    # Behind `--`: runs only while this candidate leads.
+    program: tuple[str, ...] = ()
     # What named `kubeconfig`.
     kubeconfig_from: str = "--kubeconfig"
     proxies: ProxyVariables = NO_PROXIES
@@ -238,6 +253,8 @@ class Config:
             raise BadInput(f"--health-interval {self.health_interval:g}s must be positive")
         if self.shards is not None:
             self._check_shards()
+        if self.stop_before is not None:
+            self._check_stop_before(self.stop_before)
         if self.leader_label and not self.pod_name:
             raise BadInput("--leader-label needs the pod's own name: set POD_NAME (downward API)")
 
@@ -245,6 +262,16 @@ class Config:
     def member_lease(self) -> str:
         """The Lease that this process contends for: with shards one of its own."""
         return self.lease if self.shards is None else f"{self.lease}-{self.identity}"
+
+    def _check_stop_before(self, stop_before: float) -> None:
+        most = self.timing.slack
+        if not 0 < stop_before <= most:
+            raise BadInput(
+                f"--stop-before {stop_before:g}s is not between 0s and {most:g}s: a renewal proves "
+                f"the lead for {self.timing.validity:g}s, and the next one may take "
+                f"{self.timing.renew_interval + self.timing.request_timeout:g}s; raise "
+                "--lease-duration or lower it"
+            )
 
     def _check_shards(self) -> None:
         if self.take_missing:
@@ -279,9 +306,10 @@ def parser() -> Parser:
         example="elector-sidecar --lease my-controller --namespace default",
         manual="reference/elector",
         description="Contends for a Kubernetes Lease and answers on localhost who leads.",
-        epilog="Sub-commands: `elector-sidecar run` (default), `elector-sidecar check` (exit 0 "
-        "only if leader), `elector-sidecar status` (who leads), `elector-sidecar shards` (who owns "
-        "what), `elector-sidecar rbac` (the Role and RoleBinding to apply), "
+        epilog="Sub-commands: `elector-sidecar run` (default; with `-- PROGRAM` behind the flags "
+        "it runs that program while it leads), `elector-sidecar check` (exit 0 only if leader), "
+        "`elector-sidecar status` (who leads), `elector-sidecar shards` (who owns what), "
+        "`elector-sidecar rbac` (the Role and RoleBinding to apply), "
         "`elector-sidecar livez` (exit 0 only if it answers). "
         "Every flag has an env twin, ELECTOR_<FLAG>.",
     )
@@ -292,11 +320,12 @@ def parser() -> Parser:
 def load(arguments: Sequence[str], environ: Mapping[str, str], *, hostname: str) -> Config:
     """Raises `BadInput`. Contrib's flags are used for ours, before env twins are; both together say
     one thing twice."""
+    arguments, program = _split(arguments, environ)
     flags = contrib.ContribFlags(vars(parser().parse_args(arguments)))
     others = {"namespace": "POD_NAMESPACE", "identity": "POD_NAME"}
     options = Options(flags.as_ours(), environ, prefix=PREFIX, others=others)
     with options.naming_variables():
-        return _config(options, flags, environ, hostname=hostname)
+        return _config(options, flags, environ, hostname=hostname, program=program)
 
 
 def _config(
@@ -305,6 +334,7 @@ def _config(
     environ: Mapping[str, str],
     *,
     hostname: str,
+    program: tuple[str, ...],
 ) -> Config:
     if options.text("lease") and options.text("lease_file"):
         raise BadInput(
@@ -323,7 +353,8 @@ def _config(
             values["warnings"] = (f"--ttl {ttl:g}s was raised to {lease_duration:g}s",)
     contrib_listen = flags.listen()
     if values["listen"] is None and contrib_listen is None:
-        values["listen"] = address(DEFAULT_LISTEN)
+        # A host may run several programs, each with an elector of its own.
+        values["listen"] = address(ANY_PORT if program else DEFAULT_LISTEN)
     pod_name = environ.get("POD_NAME") or None
     values["identity"] = values["identity"] or hostname
     _complete_api_server(values, flags, environ)
@@ -333,18 +364,46 @@ def _config(
             contrib_listen=contrib_listen,
             pod_name=pod_name,
             pod_uid=environ.get("POD_UID") or None,
+            program=program,
             otlp_endpoint=environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None,
             proxies=proxy_variables(environ),
         )
     except UnsafeTiming as error:
         raise BadInput(str(error)) from error
-    _refuse_meaningless(options)
+    _refuse_meaningless(options, program)
     if config.context is not None and config.kubeconfig is None:
         raise BadInput(f"--context {config.context} needs --kubeconfig: add it, or drop this one")
     return config
 
 
-def _refuse_meaningless(options: Options) -> None:
+def _split(
+    arguments: Sequence[str], environ: Mapping[str, str]
+) -> tuple[Sequence[str], tuple[str, ...]]:
+    """Our flags, and the program behind `--`. Raises `BadInput`."""
+    if "--" not in arguments:
+        return arguments, ()
+    at = list(arguments).index("--")
+    ours, program = arguments[:at], tuple(arguments[at + 1 :])
+    if not program:
+        raise BadInput("nothing follows `--`: name the program to run, like `-- ./backup.sh`")
+    if shutil.which(program[0], path=environ.get("PATH")) is None:
+        raise BadInput(
+            f"{program[0]!r:.200} is no program that can be run: name a file with its path, or one "
+            "in $PATH"
+        )
+    return ours, program
+
+
+def _refuse_meaningless(options: Options, program: tuple[str, ...]) -> None:
+    if program:
+        if (said := next(options.among(*_NOT_WITH_A_PROGRAM), None)) is not None:
+            raise BadInput(
+                f"{said}: the program behind `--` is started and stopped by this process: drop one"
+            )
+    else:
+        if (said := next(options.among("restart", "stop_before"), None)) is not None:
+            raise BadInput(f"{said} needs a program: add `-- PROGRAM`, or drop this one")
+        refuse_meaningless(Config, options, (Needs(("drain_timeout",), "drain_url"),))
     refuse_meaningless(Config, options, _COMBINATIONS)
     mode = next(options.among("socket_mode"), None)
     if mode is not None and not options.text("listen").startswith("unix:"):

@@ -71,6 +71,12 @@ class Candidacy:
     def holds_record(self) -> bool:
         return self.observed.holder == self._identity
 
+    def held_until(self, now: float) -> float:
+        """Until when no other candidate may lead, by the proven writes, whatever the intent; -inf
+        as soon as another holder is seen."""
+        is_held = self.holds_record or self.leadership.is_valid(now)
+        return self.leadership.held_until if is_held else -math.inf
+
     @property
     def version(self) -> int:
         """The resourceVersion of the record on which to write; 0: there is none, so create it."""
@@ -278,6 +284,8 @@ class Candidacy:
         self.lease_writes.has_proven(write)
         # A renewal of a pod that gives up keeps others off, and must not make it answer 200; so
         # must a write of a record in which somebody else may still believe (P1).
+        if self.observed.is_mine(now):
+            self.leadership.note_hold(write.sent_at)
         if self.intent is Intent.CONTEND and self.observed.is_mine(now):
             acquire_time = write.body["spec"]["acquireTime"]
             self.leadership.extend(now, AppliedWrite(write.sent_at, resource_version, acquire_time))

@@ -68,6 +68,9 @@ class Election:
         """Since RELEASE was asked for, a fresh read or our own write showed nothing of ours."""
         return self._candidacy.is_released
 
+    def held_until(self, now: float) -> float:
+        return self._candidacy.held_until(now)
+
     def set_intent(self, now: float, intent: Intent) -> None:
         """From now on; anything but CONTEND ends the present term at once, for good."""
         self._candidacy.set_intent(now, intent)

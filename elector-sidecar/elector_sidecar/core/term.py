@@ -39,6 +39,8 @@ class Leadership:
     def __init__(self, validity: float) -> None:
         self._validity = validity
         self._proven_at = -math.inf
+        # Until when no other candidate may lead: `valid_until` that giving up does not end.
+        self.held_until = -math.inf
         self.term: LeadershipTerm | None = None
         # Terms begun so far: a 200 may have been answered in each.
         self.terms = 0
@@ -55,6 +57,9 @@ class Leadership:
 
     def note_proof(self, sent_at: float) -> None:
         self._proven_at = sent_at
+
+    def note_hold(self, sent_at: float) -> None:
+        self.held_until = max(self.held_until, sent_at + self._validity)
 
     def extend(self, now: float, proof: AppliedWrite) -> None:
         before = self.term

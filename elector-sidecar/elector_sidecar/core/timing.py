@@ -83,6 +83,11 @@ class Timing:
         """How long after its *sending* an acknowledged write lets us answer 200."""
         return self.lease_duration * (1 - CLOCK_RATE_EPSILON) - MARGIN
 
+    @property
+    def slack(self) -> float:
+        """What is left of the validity when the next renewal takes as long as it may."""
+        return self.validity - self.renew_interval - self.request_timeout
+
     def tolerances(self) -> dict[str, str]:
         """What the set rides out, for the log line at start."""
         outage = self.validity - self.renew_interval - RETRY_DELAY

@@ -1,5 +1,6 @@
 """What the command line, its env twins and contrib's flags say, and what is refused how."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -241,6 +242,38 @@ def test_a_lease_may_be_named_by_a_file() -> None:
 def test_what_contradicts_a_lease_file_is_refused(flags: list[str], told: str) -> None:
     with pytest.raises(BadInput, match=told):
         load(["--lease-file=/pool/lease", *flags], POD, hostname="host")
+
+
+# ── a program behind `--` ──
+
+
+def test_a_program_has_its_own_arguments() -> None:
+    config = loaded("--restart", "--", "sh", "-c", "exit 1", "--server", "y")
+    assert config.program == ("sh", "-c", "exit 1", "--server", "y")
+    assert (config.lease, config.restart, str(config.listen)) == ("x", True, "127.0.0.1:0")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--"], "name the program to run"),
+        (["--", "no-such-program"], "'no-such-program' is no program that can be run"),
+        (["--restart"], "--restart true needs a program"),
+        (["--stop-before=3s"], "--stop-before 3s needs a program"),
+        (["--drain-timeout=3s"], "--drain-timeout 3s needs --drain-url"),
+        (["--stop-before=0s", "--", "sh"], "not between 0s and 9s"),
+        (["--stop-before=10s", "--", "sh"], "not between 0s and 9s"),
+        (["--shards=4", "--", "sh"], "--shards 4: the program behind"),
+        (["--drain-url=http://127.0.0.1:1/", "--", "sh"], "--drain-url http://127.0.0.1:1/: the"),
+        (["--health-url=http://127.0.0.1:1/", "--", "sh"], "--health-url http://127.0.0.1:1/: the"),
+        (["--release-on-term", "--", "sh"], "--release-on-term true: the program behind"),
+    ],
+)
+def test_what_says_nothing_of_a_program_or_without_one_is_refused(
+    arguments: list[str], told: str
+) -> None:
+    with pytest.raises(BadInput, match=re.escape(told)):
+        loaded(*arguments)
 
 
 # ── shards ──

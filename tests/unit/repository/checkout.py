@@ -27,6 +27,10 @@ TYPED = {
         "docs/how-to/add-the-elector.md",
         "Add the elector to a pod",
     ): "tests/integration/repository/test_commands.py",
+    (
+        "docs/how-to/run-a-program.md",
+        "Start it",
+    ): "tests/integration/elector/wrapped/test_wrapped.py",
     ("docs/tutorials/relay.md", "Try the relay"): "tests/integration/repository/test_commands.py",
     ("docs/how-to/manifests.md", "Add the elector in five minutes"): (
         "tests/integration/manifests/test_document.py"

@@ -42,8 +42,8 @@ FOREIGN = {
     *("--feature-gates", "--runtime-config"),
 }
 LANGUAGES = {"sh", "console", "yaml", "python", ""}
-# Of workers, not of ours.
-SEDNAS = {"LC_SERVER", *(twin for twins in SEDNA_TWINS.values() for twin in twins.split())}
+# Of workers and of wrapped programs, not of ours.
+SEDNAS = {"LC_SERVER", "ELECTOR_FENCING_TOKEN", *(twin for twins in SEDNA_TWINS.values() for twin in twins.split())}
 
 
 def _typed() -> Iterator[tuple[str, str]]:

@@ -3,6 +3,8 @@
 Reads as the specification of `Election`; `test_model.py` proves it in combination.
 """
 
+import math
+
 import pytest
 
 from elector_sidecar.core.election import Command, Election
@@ -112,6 +114,28 @@ def test_p2_after_a_lapse_a_renewal_begins_another_term_with_another_token() -> 
     assert election.view(30.1).fencing_token == 9
     assert election.view(30.1).started_at == 30.1
     assert election.view(30.1).lease_transitions == lease.spec.lease_transitions
+
+
+def test_what_is_held_is_known_while_it_is_given_up_and_ends_with_another_holder() -> None:
+    election, watch, _ = leader()
+    assert election.held_until(1) == VALIDITY
+    election.set_intent(1, Intent.HOLD)
+    write = due_write(election, 2)
+    election.write_answered(write.id, 2.1, stored(write, 3))
+    assert election.view(2.1).valid_until is None
+    assert election.held_until(2.1) == 2 + VALIDITY
+    election.event_arrived(watch.id, 3, ours(4, OTHER))
+    assert election.held_until(3) == -math.inf
+
+
+def test_a_record_in_which_somebody_else_may_believe_is_not_held() -> None:
+    """An edit put this candidate in the place of a holder that may lead on."""
+    election, watch = standby(ours(1, OTHER))
+    election.event_arrived(watch.id, 1, ours(2, ME))
+    write = due_write(election, 40)
+    assert election.held_until(40) == -math.inf
+    election.write_answered(write.id, 40.1, stored(write, 3))
+    assert election.held_until(40.1) == 40 + VALIDITY
 
 
 # ── P3: acknowledged means renewed ──

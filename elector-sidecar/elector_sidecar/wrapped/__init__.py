@@ -1,0 +1,1 @@
+"""A program that runs only while its elector leads: `elector-sidecar run … -- PROGRAM`."""
