@@ -53,7 +53,6 @@ from relay_sidecar.config.preload import (
 )
 
 MEMORY = "memory"
-# RFC 1123 label, as Kubernetes wants names of namespaces.
 # Seconds; a faster probe is load and no news, a faster time-out is a round trip on a bad link.
 MIN_TIME = 0.1
 # Seconds; a client on a busy machine is silent for as long.
@@ -71,7 +70,14 @@ _COMBINATIONS = (
     Needs(_CALLER, "access", "caller"),
     Excludes(("local_token_file", "allowed_host"), "access", "caller", "each brings its own token"),
     Needs(_CERTIFICATE[1:], "client_certificate"),
+    Excludes(("client_certificate",), "kubeconfig", "", "that says who we are"),
+    Needs(("client_ca_file",), "tls_cert_file"),
+    Needs(("client_ca_file",), "client_certificate"),
     Needs(("kubelet_unit",), "client_ca_file"),
+    Needs(("pool",), "pool_token_file"),
+    Needs(("tls_cert_file",), "tls_private_key_file"),
+    Needs(("tls_private_key_file",), "tls_cert_file"),
+    Excludes(("keep_secrets",), "data_dir", MEMORY, "nothing is kept"),
 )
 
 
@@ -284,8 +290,12 @@ class Config:
     def __post_init__(self) -> None:
         self._check_limits()
         self._check_listeners()
-        self._check_node()
-        self._check_pool()
+        chosen(self.pool_resources)
+        is_https = (self.server or "").startswith("https:")
+        if self.client_certificate is not None and not is_https:
+            raise BadInput(
+                f"--client-certificate {self.client_certificate} needs TLS: name an https --server"
+            )
         if self.asks_callers:
             self._check_tokens_stay_secret()
         if self.server is not None:
@@ -362,44 +372,11 @@ class Config:
                 "--endpoint-view": self.endpoint_view,
             }
         )
-        if (self.tls_cert_file is None) != (self.tls_private_key_file is None):
-            raise BadInput("--tls-cert-file and --tls-private-key-file need each other: name both")
         if not self.asks_callers and not self.listen.is_loopback:
             raise BadInput(
                 f"--listen {self.listen} is open to others, whom --access own would lend the "
                 "relay's rights: use --access caller, or listen on 127.0.0.1"
             )
-
-    def _check_node(self) -> None:
-        if self.keep_secrets is not None and self.data_dir is None:
-            raise BadInput(
-                f"--keep-secrets {self.keep_secrets}: --data-dir memory keeps nothing; name a "
-                "directory"
-            )
-        if self.client_certificate is not None:
-            server = self.server or ""
-            if self.kubeconfig is not None:
-                raise BadInput(
-                    f"--client-certificate {self.client_certificate}: --kubeconfig says who we "
-                    "are; drop one"
-                )
-            if not server.startswith("https:"):
-                raise BadInput(
-                    f"--client-certificate {self.client_certificate} needs TLS: name an https "
-                    "--server"
-                )
-        if self.client_ca_file is not None:
-            missing = "--tls-cert-file" if not self.is_tls else "--client-certificate"
-            if not self.is_tls or self.client_certificate is None:
-                raise BadInput(f"--client-ca-file {self.client_ca_file} needs {missing}")
-
-    def _check_pool(self) -> None:
-        if self.pool is not None and self.pool_token_file is None:
-            raise BadInput(
-                f"--pool {self.pool} needs --pool-token-file: name the file of the pool-sidecar's "
-                "token"
-            )
-        chosen(self.pool_resources)
 
     def _check_tokens_stay_secret(self) -> None:
         for name, it in (("--listen", self.listen), ("--pod-listen", self.pod_listen)):
