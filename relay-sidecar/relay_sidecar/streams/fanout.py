@@ -168,7 +168,7 @@ class Watcher:
             self.ended.set_result(last_line)
 
 
-class Feed:
+class Broadcaster:
     """The live watchers of one view. What is published reaches all that joined before."""
 
     def __init__(self, view: StreamView, counters: RelayCounters) -> None:

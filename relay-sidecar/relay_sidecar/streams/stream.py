@@ -19,7 +19,7 @@ from edge_sidecars.apimachinery.status import Status
 from edge_sidecars.apimachinery.store import Collection, ObjectChange, fingerprint_of
 from edge_sidecars.apimachinery.watch_events import EventType, Failure
 from relay_sidecar.core.stream.commands import ListEvidence
-from relay_sidecar.streams.fanout import Feed, StreamView
+from relay_sidecar.streams.fanout import Broadcaster, StreamView
 from relay_sidecar.streams.list_encoder import ListBody
 from relay_sidecar.telemetry.metrics import RelayCounters
 
@@ -137,9 +137,9 @@ class Stream:
         self.on_gone: Callable[[Key, int], None] | None = None
         self.counters = counters
         self._mover: Mover | None = None
-        # Watches that have yet to get what was before: no feed has them.
+        # Watches that have yet to get what was before: no broadcaster has them.
         self.behind: set[object] = set()
-        self._feeds: dict[StreamView, Feed] = {}
+        self._broadcasters: dict[StreamView, Broadcaster] = {}
         self._waiters: set[tuple[Callable[[], bool], asyncio.Future[None]]] = set()
         # Of the present state: which objects there are, in order, they themselves, and the bodies
         # of lists.
@@ -164,7 +164,7 @@ class Stream:
 
     @property
     def watchers(self) -> int:
-        return len(self.behind) + sum(len(feed.watchers) for feed in self._feeds.values())
+        return len(self.behind) + sum(len(each.watchers) for each in self._broadcasters.values())
 
     @property
     def is_read(self) -> bool:
@@ -184,7 +184,7 @@ class Stream:
     @property
     def is_watched_whole(self) -> bool:
         """It has watchers of all of its objects."""
-        return any(view.only is None and feed.watchers for view, feed in self._feeds.items())
+        return any(view.only is None and each.watchers for view, each in self._broadcasters.items())
 
     @property
     def is_whole(self) -> bool:
@@ -362,13 +362,13 @@ class Stream:
         self.publish(changes)
         if marked:
             cursor = self.collection.cursor
-            feeds = self._feeds.values()
+            broadcasters = self._broadcasters.values()
             # A client that has seen a version sees nothing older from another stream.
-            if self.on_shown is not None and any(feed.has_listeners for feed in feeds):
+            if self.on_shown is not None and any(each.has_listeners for each in broadcasters):
                 self.on_shown(cursor, self.scope)
             # Clients take no bookmark of another kind than their objects'.
-            for feed in feeds if self.is_kind_known else ():
-                feed.bookmark(cursor, self.kind, self.api_version)
+            for each in broadcasters if self.is_kind_known else ():
+                each.bookmark(cursor, self.kind, self.api_version)
         self._come_up()
         self._tell()
 
@@ -384,11 +384,11 @@ class Stream:
                 for change in changes:
                     if change.type is EventType.DELETED:
                         self.on_gone(change.item.key, change.version)
-            feeds = self._feeds.values()
-            if self.on_shown is not None and any(feed.watchers for feed in feeds):
+            broadcasters = self._broadcasters.values()
+            if self.on_shown is not None and any(each.watchers for each in broadcasters):
                 self.on_shown(changes[-1].version, changes[-1].item)
-            for feed in feeds:
-                feed.publish(changes)
+            for each in broadcasters:
+                each.publish(changes)
 
     def expect(self, evidence: ListEvidence) -> None:
         """Upstream had this list: the stream reaches it, or is beyond it. A later one without the
@@ -442,9 +442,9 @@ class Stream:
     def end_watchers(self, status: Status | None) -> None:
         """`status` goes to each as its last event; without, the watch just ends."""
         last = None if status is None else status.event()
-        for feed in tuple(self._feeds.values()):
-            feed.end(last)
-        self._feeds.clear()
+        for each in tuple(self._broadcasters.values()):
+            each.end(last)
+        self._broadcasters.clear()
 
     def move_watchers(self, successor: "Stream") -> bool:
         """Whether each watcher goes on at the other stream, where it loses and repeats nothing:
@@ -457,18 +457,20 @@ class Stream:
         if held.window_start > collection.cursor or held.cursor < collection.cursor:
             return False
         self.successor, self.successor_turns = successor, successor.turns
-        for feed in tuple(self._feeds.values()):
-            feed.move(collection.cursor)
-        self._feeds.clear()
+        for each in tuple(self._broadcasters.values()):
+            each.move(collection.cursor)
+        self._broadcasters.clear()
         return True
 
     # ── readers ──
 
-    def feed(self, view: StreamView) -> Feed:
-        if view not in self._feeds:
-            self._feeds = {v: feed for v, feed in self._feeds.items() if feed.watchers}
-            self._feeds[view] = Feed(view, self.counters)
-        return self._feeds[view]
+    def broadcaster(self, view: StreamView) -> Broadcaster:
+        if view not in self._broadcasters:
+            self._broadcasters = {
+                v: each for v, each in self._broadcasters.items() if each.watchers
+            }
+            self._broadcasters[view] = Broadcaster(view, self.counters)
+        return self._broadcasters[view]
 
     async def until(self, is_so: Callable[[], bool], *, timeout: float | None = None) -> bool:
         """Whether it became so (it is asked after each move) within `timeout` seconds."""

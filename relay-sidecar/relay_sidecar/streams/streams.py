@@ -80,7 +80,7 @@ class Move(Protocol):
     def __call__(self, stream: Stream, owner: "Streams", *, is_up: bool) -> Mover: ...
 
 
-class Link(Protocol):
+class Reachability(Protocol):
     """To what streams come from."""
 
     @property
@@ -99,7 +99,7 @@ class Streams:
         counters: RelayCounters,
         journal: Journal,
         *,
-        link: Link,
+        link: Reachability,
         kind_of: Callable[[ResourceName], str] = lambda _: "",
         is_shared: Callable[[ListScope], bool] = lambda _: False,
     ) -> None:

@@ -33,7 +33,7 @@ from relay_sidecar.journal.journal import Journal
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.upstream.reflector.confirmer import Confirmer
 from relay_sidecar.upstream.reflector.source import LONGEST_START, SETTLED, Feed, is_ready
-from relay_sidecar.upstream.reflector.stream_steps import FULL, ListPhase, Owner, StreamSteps
+from relay_sidecar.upstream.reflector.stream_steps import FULL, ListPhase, StreamOwner, StreamSteps
 from relay_sidecar.upstream.reflector.turns import Turn, Turns
 
 # What a list is refused with that upstream will not serve at a second attempt either.
@@ -75,7 +75,7 @@ class ReflectorFactory:
         self._watch_timeout = watch_timeout
         self._turns = AllTurns()
 
-    def __call__(self, stream: Stream, owner: Owner, *, is_up: bool) -> "Reflector":
+    def __call__(self, stream: Stream, owner: StreamOwner, *, is_up: bool) -> "Reflector":
         logger.debug("stream opened", extra=fields(stream=stream.scope))
         return Reflector(
             stream,
@@ -98,7 +98,7 @@ class Reflector:
         stream: Stream,
         feed: Feed,
         journal: Journal,
-        owner: Owner,
+        owner: StreamOwner,
         turns: AllTurns,
         *,
         is_up: bool,

@@ -35,7 +35,7 @@ EQUAL_PACE: Final = 0.25
 FULL: Final = Failure(429, "TooManyRequests", "--max-objects of the relay is reached")
 
 
-class Owner(Protocol):
+class StreamOwner(Protocol):
     """Who decides what becomes of a stream that upstream refuses."""
 
     def refused(self, stream: Stream, failure: Failure) -> None: ...
@@ -54,7 +54,7 @@ class StreamSteps:
         stream: Stream,
         reflection: Reflection,
         journal: Journal,
-        owner: Owner,
+        owner: StreamOwner,
         *,
         feed: Feed,
         wake: Callable[[], None],

@@ -1,9 +1,9 @@
 """Questions to upstream that are shared or that no client waits for.
 
 `Rounds`: an answer is to a question that was asked after the caller came; one at a time; a caller
-that leaves takes no answer of the others along. `Turns`: never more than `at_once` under way; one
-that hangs delays the next for `patience` seconds. `WholeAnswers`: what a client read as a Table or
-metadata is requested once more in JSON, with its own credentials, so that `kubectl get` works
+that leaves takes no answer of the others along. `ConcurrencyLimit`: never more than `at_once` under
+way; one that hangs delays the next for `patience` seconds. `WholeAnswers`: what a client read as a
+Table or metadata is requested once more in JSON, with its credentials, so that `kubectl get` works
 offline: never Secrets, one request at a time, PACE apart.
 """
 
@@ -99,7 +99,7 @@ class Rounds(Generic[T]):
             self._is_asking = False
 
 
-class Turns:
+class ConcurrencyLimit:
     def __init__(self, *, at_once: int, patience: float) -> None:
         self._places = asyncio.Semaphore(at_once)
         self._turn = asyncio.Lock()

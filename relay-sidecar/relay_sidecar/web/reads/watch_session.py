@@ -177,7 +177,7 @@ class WatchSession:
         self._view = view = see(stream)
         self._options = options
         self._freshness = freshness
-        self._feed = stream.feed(view)
+        self._broadcaster = stream.broadcaster(view)
         self._watcher: Watcher | None = None
         asked = options.resource_version
         self._turns = stream.turns
@@ -250,8 +250,8 @@ class WatchSession:
                 allows_bookmarks=self._options.allow_bookmarks,
                 limit=self._freshness.settings.watch_buffer,
             )
-            self._feed = self._stream.feed(self._view)
-            self._feed.join(self._watcher)
+            self._broadcaster = self._stream.broadcaster(self._view)
+            self._broadcaster.join(self._watcher)
             self._stream.behind.discard(self)
         ended = self._watcher.ended
         await asyncio.wait([ended], timeout=_patience(timeout))
@@ -280,7 +280,7 @@ class WatchSession:
         stream, cursor = self._stream, self._stream.collection.cursor
         if self._watcher is None:
             return None
-        self._feed.flush()
+        self._broadcaster.flush()
         if self._watcher.ended.done():
             # A client that was cut off in this moment lacks some.
             return self.last_line()
@@ -307,7 +307,7 @@ class WatchSession:
     def leave(self) -> None:
         self._stream.behind.discard(self)
         if self._watcher is not None:
-            self._feed.leave(self._watcher)
+            self._broadcaster.leave(self._watcher)
 
     async def _write(self, lines: Iterable[bytes]) -> None:
         part: list[bytes] = []

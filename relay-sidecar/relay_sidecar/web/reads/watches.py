@@ -27,7 +27,7 @@ from relay_sidecar.web.reads.freshness import (
     opened,
     ready,
 )
-from relay_sidecar.web.reads.rounds import Turns
+from relay_sidecar.web.reads.rounds import ConcurrencyLimit
 from relay_sidecar.web.reads.selection import (
     ClientRead,
     Selection,
@@ -79,7 +79,7 @@ class Watches:
         self._chance = chance
         self._learn_kind = learn_kind
         self._open = 0
-        self._permitting = Turns(at_once=PERMITTED_AT_ONCE, patience=PERMIT_PATIENCE)
+        self._permitting = ConcurrencyLimit(at_once=PERMITTED_AT_ONCE, patience=PERMIT_PATIENCE)
         self._learning: dict[ListScope, asyncio.Task[None]] = {}
 
     async def answer(

@@ -99,7 +99,7 @@ def test_what_watchers_are_told_is_the_floor_for_other_streams() -> None:
         watched.apply([event("ADDED", "b", 50)])
         assert told == [], "nobody watches"
         watcher = Watcher(transport, framing=as_lines, allows_bookmarks=True, limit=1000)
-        watched.feed(StreamView()).join(watcher)
+        watched.broadcaster(StreamView()).join(watcher)
         watched.apply([event("ADDED", "c", 60), event("ADDED", "d", 61)])
         watched.apply([bookmark(70)])
         assert told == [61, 70], "a bookmark tells a version as well"

@@ -239,7 +239,7 @@ def test_narrow_watches_move_only_to_a_stream_that_has_been_watched_whole_for_lo
     def watch(stream: Stream) -> Watcher:
         transport = asyncio.WriteTransport()
         watcher = Watcher(transport, framing=as_lines, allows_bookmarks=False, limit=1000)
-        stream.feed(StreamView()).join(watcher)
+        stream.broadcaster(StreamView()).join(watcher)
         return watcher
 
     async def play() -> None:
@@ -252,7 +252,7 @@ def test_narrow_watches_move_only_to_a_stream_that_has_been_watched_whole_for_lo
         watcher, whole = watch(narrow), watch(it.stream)
         assert not sweep.close_covered(now=0.0)
         assert not sweep.close_covered(now=599.0)
-        it.stream.feed(StreamView()).leave(whole)
+        it.stream.broadcaster(StreamView()).leave(whole)
         assert not sweep.close_covered(now=605.0)
         watch(it.stream)
         assert not sweep.close_covered(now=610.0)

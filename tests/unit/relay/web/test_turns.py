@@ -2,13 +2,13 @@
 
 import asyncio
 
-from relay_sidecar.web.reads.rounds import Turns
+from relay_sidecar.web.reads.rounds import ConcurrencyLimit
 
 
 class Questions:
     """Each lasts until `answer`; `most`: as many were under way at a time."""
 
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, turns: ConcurrencyLimit) -> None:
         self._turns = turns
         self.answer = asyncio.Event()
         self.asked = self.open = self.most = 0
@@ -29,7 +29,7 @@ class Questions:
 
 def test_where_each_is_answered_soon_one_is_under_way_at_a_time() -> None:
     async def play() -> Questions:
-        it = Questions(Turns(at_once=4, patience=60.0))
+        it = Questions(ConcurrencyLimit(at_once=4, patience=60.0))
         await asyncio.gather(*(it.ask(seconds=0.01) for _ in range(8)))
         return it
 
@@ -39,7 +39,7 @@ def test_where_each_is_answered_soon_one_is_under_way_at_a_time() -> None:
 
 def test_one_that_hangs_holds_up_the_others_for_as_long_as_they_are_patient() -> None:
     async def play() -> Questions:
-        it = Questions(Turns(at_once=4, patience=0.05))
+        it = Questions(ConcurrencyLimit(at_once=4, patience=0.05))
         asking = [asyncio.create_task(it.ask()) for _ in range(8)]
         while it.asked < 4:
             await asyncio.wait(asking, timeout=0.01)
@@ -55,7 +55,7 @@ def test_one_that_hangs_holds_up_the_others_for_as_long_as_they_are_patient() ->
 
 def test_one_that_is_given_up_gives_up_its_turn() -> None:
     async def play() -> Questions:
-        it = Questions(Turns(at_once=2, patience=60.0))
+        it = Questions(ConcurrencyLimit(at_once=2, patience=60.0))
         first, second = (asyncio.create_task(it.ask()) for _ in range(2))
         await asyncio.wait([first], timeout=0.01)
         first.cancel()
