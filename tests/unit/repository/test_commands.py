@@ -43,7 +43,10 @@ FOREIGN = {
 }
 LANGUAGES = {"sh", "console", "yaml", "python", ""}
 # Of workers and of wrapped programs, not of ours.
-SEDNAS = {"LC_SERVER", "ELECTOR_FENCING_TOKEN", *(twin for twins in SEDNA_TWINS.values() for twin in twins.split())}
+SEDNAS = {
+    *("LC_SERVER", "ELECTOR_FENCING_TOKEN"),
+    *(twin for twins in SEDNA_TWINS.values() for twin in twins.split()),
+}
 
 
 def _typed() -> Iterator[tuple[str, str]]:
