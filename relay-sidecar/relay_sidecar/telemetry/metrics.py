@@ -5,9 +5,9 @@ come and go.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from edge_sidecars.runtime.metrics import Kind, Metric
 from relay_sidecar.telemetry.status import (
@@ -18,6 +18,7 @@ from relay_sidecar.telemetry.status import (
 )
 
 Source = Literal["cache", "upstream"]
+Samples = tuple[tuple[dict[str, str], float], ...]
 # Clients that make up others must not grow the process.
 METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 # Nor may requests for resources that do not exist; a cluster has one or two hundred.
@@ -181,37 +182,25 @@ def _counted(counters: RelayCounters) -> list[Metric]:
             "relay_requests_total",
             Kind.COUNTER,
             "Requests by method, status code and source of the answer: cache or upstream.",
-            tuple(
-                ({"method": method, "code": str(code), "source": source}, float(count))
-                for (method, code, source), count in sorted(counters.requests.items())
-            ),
+            _by(counters.requests, "method", "code", "source"),
         ),
         Metric(
             "relay_requests_refused_total",
             Kind.COUNTER,
             "Requests that the relay itself refused, by verb, resource and reason.",
-            tuple(
-                ({"verb": verb, "resource": resource, "reason": reason}, float(count))
-                for (verb, resource, reason), count in sorted(counters.refused_requests.items())
-            ),
+            _by(counters.refused_requests, "verb", "resource", "reason"),
         ),
         Metric(
             "relay_stream_refusals_total",
             Kind.COUNTER,
             "Streams that upstream refused, by status code; 429: no room within --max-objects.",
-            tuple(
-                ({"resource": resource, "code": str(code)}, float(count))
-                for (resource, code), count in sorted(counters.refusals.items())
-            ),
+            _by(counters.refusals, "resource", "code"),
         ),
         Metric(
             "relay_unreadable_total",
             Kind.COUNTER,
             "Items of lists and events of watches that were skipped because they are unreadable.",
-            tuple(
-                ({"resource": resource, "what": what}, float(count))
-                for (resource, what), count in sorted(counters.unreadable.items())
-            ),
+            _by(counters.unreadable, "resource", "what"),
         ),
         _counter(
             "relay_events_received_total",
@@ -264,6 +253,14 @@ def _labels(stream: StreamStatus) -> dict[str, str]:
         "label_selector": stream.label_selector,
         "field_selector": stream.field_selector,
     }
+
+
+def _by(counted: Mapping[tuple[Any, ...], int], *labels: str) -> Samples:
+    """A sample of each key, whose parts are the values of the labels."""
+    return tuple(
+        (dict(zip(labels, map(str, key), strict=True)), float(count))
+        for key, count in sorted(counted.items())
+    )
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:
