@@ -3,7 +3,7 @@
 Two facts make a decision: whose a token is, and what that user may. While upstream answers, each
 holds for `ttl` after upstream's answer, a denial for DENIED_TTL at most, and none from before the
 link was last down. While upstream does not answer, what it answered up to `offline_ttl` before its
-last answer holds for `offline_ttl` of running time (`offline_clock`) after it, and for two `ttl`
+last answer holds for `offline_ttl` of running time (`expiry`) after it, and for two `ttl`
 where upstream is there but does not manage to decide, whatever end the token names: no wall clock
 takes part. A refused token or a denial replaces what was cached before, at once.
 

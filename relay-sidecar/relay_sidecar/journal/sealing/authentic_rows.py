@@ -28,7 +28,7 @@ from relay_sidecar.journal.records import Blob, Record, Saved
 from relay_sidecar.journal.sealing.sealer import TAG_SIZE, Sealer
 
 # The journal's spaces, as their owners name them: access/authorization_store.py, access/node.py,
-# upstream/persisted_verdict.py.
+# upstream/link_probe.py.
 SPACES: Final = frozenset({"access", "token-families", "node-certificates", "link"})
 # The space and name of the sum.
 SPACE: Final = "sealing"
