@@ -61,23 +61,23 @@ check: .venv ## format, lint, layers, types, unit tests; ONLY=relay (elector, gm
 	@ONLY=$(ONLY) tools/scripts/check $(ARGS)
 
 bench: .venv ## side by side with client-go; prints a table, writes JSON
-	@.venv/bin/python -m tools.bench.elector $(ARGS)
+	@.venv/bin/python -m tools.bench elector $(ARGS)
 
 bench-relay: .venv ## side by side with kube-apiserver itself; ARGS=--help
-	@.venv/bin/python -m tools.bench.relay $(ARGS)
+	@.venv/bin/python -m tools.bench relay $(ARGS)
 
 bench-gm: .venv ## GM and LC beside what the contract says of Sedna; ARGS=--help
-	@.venv/bin/python -m tools.bench.gm $(ARGS)
+	@.venv/bin/python -m tools.bench gm $(ARGS)
 
 bench-shards: .venv ## electors with 64 shards beside one without; ARGS=--help
-	@.venv/bin/python -m tools.bench.shards $(ARGS)
+	@.venv/bin/python -m tools.bench shards $(ARGS)
 
 bench-pool: .venv ## members of a pool and their controller; ARGS=--help
-	@.venv/bin/python -m tools.bench.pool $(ARGS)
+	@.venv/bin/python -m tools.bench pool $(ARGS)
 
 bench-node: .venv ## nodes behind relays, rebooted while cut, and at rest beside one without; ARGS=--help
 	@.venv/bin/python -m tools.harness.nodes.programs >/dev/null
-	@.venv/bin/python -m tools.bench.node $(ARGS)
+	@.venv/bin/python -m tools.bench node $(ARGS)
 
 nemesis: .venv ## random faults for half an hour; ARGS=--help
 	@.venv/bin/python -m tools.nemesis.elector $(ARGS)

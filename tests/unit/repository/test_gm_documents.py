@@ -16,7 +16,7 @@ from gm.telemetry.status import (
 )
 from gm.web.own_endpoints import GmEndpoints
 from tests.unit.repository.told import fields, firsts, rows, told_fields
-from tools.bench.gm.__main__ import FAMILIES
+from tools.bench.gm.bench import BENCH
 
 MANUAL, EXPLANATION = "docs/reference/gm.md", "docs/explanation/gm.md"
 
@@ -55,7 +55,7 @@ def _status() -> GmStatus:
 
 
 def test_the_table_of_numbers_is_the_benchmark() -> None:
-    assert [row[0].strip("`") for row in rows(EXPLANATION, "Numbers")] == list(FAMILIES)
+    assert [row[0].strip("`") for row in rows(EXPLANATION, "Numbers")] == list(BENCH.families)
 
 
 def test_every_endpoint_is_told_and_no_other() -> None:

@@ -11,10 +11,10 @@ from relay_sidecar.config.config import parser as relay
 from relay_sidecar.journal.database import NAME as JOURNAL
 from tests.unit.manifests.built import OVERLAYS
 from tests.unit.repository.checkout import DOCUMENTS, ROOT, document, rows
-from tools.bench.elector.__main__ import FAMILIES as OF_ELECTOR
-from tools.bench.gm.__main__ import FAMILIES as OF_GM
-from tools.bench.node.__main__ import FAMILIES as OF_NODE
-from tools.bench.relay.__main__ import FAMILIES as OF_RELAY
+from tools.bench.elector.bench import BENCH as OF_ELECTOR
+from tools.bench.gm.bench import BENCH as OF_GM
+from tools.bench.node.bench import BENCH as OF_NODE
+from tools.bench.relay.bench import BENCH as OF_RELAY
 
 SECURITY, MODES = "docs/explanation/security.md", "docs/explanation/modes.md"
 RECORDS = "docs/explanation/decisions"
@@ -28,10 +28,10 @@ LISTENERS = {
     ("pool", "--lan-port"),
 }
 BENCHES = {
-    "bench": set(OF_ELECTOR),
-    "bench-relay": set(OF_RELAY),
-    "bench-gm": set(OF_GM),
-    "bench-node": set(OF_NODE),
+    "bench": set(OF_ELECTOR.families),
+    "bench-relay": set(OF_RELAY.families),
+    "bench-gm": set(OF_GM.families),
+    "bench-node": set(OF_NODE.families),
 }
 
 

@@ -2,6 +2,6 @@
 
 candidate   a client-go pod                          poller      /readyz of every pod, from outside
 side        one Lease with its pods                  timeline    what the replies say (pure)
-install     the sidecar as an image would have it    rows        the issue's table (pure)
+install     the sidecar as an image would have it    targets     what is to be reached (pure)
 takeover, outage, lease_edits, frozen: faults        cost, startup, readyz: what it costs
 """

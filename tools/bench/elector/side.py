@@ -21,6 +21,7 @@ from tools.bench.elector.poller import Poller, Target, boottime
 from tools.bench.elector.timeline import Reply, first_200
 from tools.bench.pace import sleep, wait_for
 from tools.bench.process import AS_IN_IMAGES
+from tools.bench.samples import OURS
 from tools.harness.controlplane.audit import AuditEvent
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fault_proxy.fault import Fault
@@ -28,8 +29,6 @@ from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.pods.elector import ELECTOR_RULES, ElectorPod
 from tools.harness.pods.fleet import LEASE, Fleet, kubeconfig
 
-OURS = "elector-sidecar"
-THEIRS = "client-go"
 # The same of both: client-go's defaults, as kube-controller-manager and controller-runtime use.
 CLIENT_GO_TIMING = ("--lease-duration", "15s", "--renew-deadline", "10s", "--retry-period", "2s")
 LEASE_DURATION = 15.0

@@ -6,8 +6,6 @@ a machine of two cores like those that this benchmark is made for.
 
 from edge_sidecars.runtime.cli.values import seconds
 from elector_sidecar.core.timing import TAKEOVER_JITTER
-from tools.bench.gm.result import REFERENCE, Results
-from tools.bench.gm.rows import Row, ratio_row, row
 from tools.bench.gm.scenarios import (
     crowd,
     datasets,
@@ -18,6 +16,8 @@ from tools.bench.gm.scenarios import (
     shards,
     storm,
 )
+from tools.bench.samples import REFERENCE, Results
+from tools.bench.table import Row, ratio_row, row
 from tools.bench.target import at_least, at_most, never_above
 from tools.harness.pods.gm import LEASE_FLAGS
 from tools.harness.pods.system import MODES
@@ -46,12 +46,12 @@ def _datasets(results: Results) -> list[Row]:
     if results.has(datasets.BURST):
         lost = values(datasets.BURST, "lost")
         what = "1000 datasets from 8 clients: lost"
-        found.append(row(what, "", lost, sedna="6 for 23 s", target=NONE))
+        found.append(row(what, "", lost, peers="6 for 23 s", target=NONE))
         found.append(row("  from the first to the last", "s", values(datasets.BURST, "seconds")))
     if results.has(datasets.DELETIONS):
         left = values(datasets.DELETIONS, "left")
         what = "100 deleted while GM was down: left"
-        found.append(row(what, "", left, sedna="all, for ever", target=NONE))
+        found.append(row(what, "", left, peers="all, for ever", target=NONE))
         for metric, told in (("after_connect", "connect"), ("after_start", "GM's start")):
             seconds = values(datasets.DELETIONS, metric)
             found.append(row(f"  gone after the {told}", "s", seconds))
@@ -59,21 +59,21 @@ def _datasets(results: Results) -> list[Row]:
         if results.has(name):
             what = f"LC restarted {way}: full of 1000 datasets after"
             sedna, full = "38 s" if way == "online" else "never", values(name, "full")
-            found.append(row(what, "s", full, sedna=sedna, target=at_most(1, "s")))
+            found.append(row(what, "s", full, peers=sedna, target=at_most(1, "s")))
             found.append(row("  missing", "", values(name, "missing"), target=NONE))
     if results.has(datasets.STATUSES):
         rates = values(datasets.STATUSES, "per_second")
-        found.append(row("statuses", "/s", rates, sedna="2.5 /s", target=at_least(100, "/s")))
+        found.append(row("statuses", "/s", rates, peers="2.5 /s", target=at_least(100, "/s")))
     for mode, name in datasets.IDLE.items():
         if results.has(name):
             what = f"1000 datasets at rest on a node, {mode}"
             rates, target = values(name, "bytes_per_second"), at_most(200, "B/s")
-            found.append(row(what, "B/s", rates, sedna="24000 B/s", target=target))
+            found.append(row(what, "B/s", rates, peers="24000 B/s", target=target))
     if results.has(datasets.MEMORY):
         what = "LC, 1000 datasets of 1000 lines: RSS"
         rss, failures = values(datasets.MEMORY, "rss"), values(datasets.MEMORY, "failures")
-        found.append(row(what, "MiB", rss, sedna="395 MB", target=never_above(80, "MiB")))
-        found.append(row("  failed writes", "", failures, sedna="554", target=NONE))
+        found.append(row(what, "MiB", rss, peers="395 MB", target=never_above(80, "MiB")))
+        found.append(row("  failed writes", "", failures, peers="554", target=NONE))
     return found
 
 
@@ -90,19 +90,19 @@ def _jobs(results: Results) -> list[Row]:
             ours = values(kind.scenario, "per_second")
             target = at_least(rate, "/s")
             found.append(
-                row(f"{kind.short} jobs through GM", "/s", ours, sedna=sedna, target=target)
+                row(f"{kind.short} jobs through GM", "/s", ours, peers=sedna, target=target)
             )
             bare = values(kind.scenario, "per_second", side=REFERENCE)
             found.append(ratio_row("  beside a bare loop", "/s", ours, bare, target=OF_BARE))
     if results.has(jobs.LOST):
         lost = values(jobs.LOST, "lost")
         what = "1000 federated jobs from 8 clients: lost"
-        found.append(row(what, "", lost, sedna="5 for good", target=NONE))
+        found.append(row(what, "", lost, peers="5 for good", target=NONE))
         found.append(row("  from the first to the last", "s", values(jobs.LOST, "seconds")))
     if results.has(jobs.DOUBLED):
         doubled = values(jobs.DOUBLED, "doubled")
         what = "1000 jobs, 3 GMs killed and frozen: doubled"
-        found.append(row(what, "", doubled, sedna="75 % of fl, all il", target=NONE))
+        found.append(row(what, "", doubled, peers="75 % of fl, all il", target=NONE))
         found.append(row("  lost", "", values(jobs.DOUBLED, "lost"), target=NONE))
         found.append(row("  faults meanwhile", "", values(jobs.DOUBLED, "faults")))
     return found
@@ -147,8 +147,8 @@ def _crowd(results: Results) -> list[Row]:
     }
     target, full = never_above(AT_REST, "MiB"), never_above(WITH_LCS, "MiB")
     return [
-        row("GM at rest: RSS", "MiB", rss["idle"], sedna="39-45 MB", target=target),
-        row("  with 10000 objects", "MiB", rss["objects"], sedna="58 MB at 1000"),
+        row("GM at rest: RSS", "MiB", rss["idle"], peers="39-45 MB", target=target),
+        row("  with 10000 objects", "MiB", rss["objects"], peers="58 MB at 1000"),
         row("  and 1000 LCs connected", "MiB", rss["connected"], target=full),
         row("  1000 LCs at once: all served after", "s", rss["seconds"]),
         row("  objects they lack", "", rss["missing"], target=NONE),
@@ -166,7 +166,7 @@ def _latencies(results: Results) -> list[Row]:
         if results.has(name):
             what, target = f"Dataset created, LC has it, {mode}: p50", at_most(limit, "ms")
             p50 = results.values(name, "p50")
-            found.append(row(what, "ms", p50, sedna=sedna, target=target))
+            found.append(row(what, "ms", p50, peers=sedna, target=target))
             found.append(row("  p99", "ms", results.values(name, "p99")))
     return found
 
@@ -189,7 +189,7 @@ def _failovers(results: Results) -> list[Row]:
             if results.has(name):
                 served, target = results.values(name, "served"), at_most(limit, "s")
                 what = f"GM {way}, {mode}: LCs served again"
-                found.append(row(what, "s", served, sedna="by hand", target=target))
+                found.append(row(what, "s", served, peers="by hand", target=target))
                 found.append(row("  jobs go on", "s", results.values(name, "acts")))
     return found
 

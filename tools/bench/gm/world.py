@@ -9,7 +9,6 @@ import json
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -33,14 +32,6 @@ USER_AGENT = "bench"
 PATIENCE = 120.0
 REQUEST_TIMEOUT = 30.0
 CLIENTS = 8
-
-
-@dataclass(frozen=True)
-class Options:
-    """`seconds` of rest in which traffic is counted."""
-
-    runs: int
-    seconds: float
 
 
 class World:

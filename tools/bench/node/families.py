@@ -2,12 +2,14 @@
 itself and is the reference."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from tools.bench.progress import say
+from tools.bench.runner import Options
+from tools.bench.samples import Result
 from tools.harness.nodes import storage
 from tools.harness.nodes.busy import spend_half_a_day
 from tools.harness.nodes.cluster import NodeCluster
@@ -32,27 +34,7 @@ HOUR = 3600.0
 _KILOBYTE = 1024.0
 
 
-@dataclass(frozen=True)
-class Options:
-    """`runs`: reboots; `seconds`: of rest."""
-
-    runs: int
-    seconds: float
-
-
-@dataclass
-class Result:
-    """Samples of one family: metrics by name; a failure ends it."""
-
-    family: str
-    samples: list[dict[str, float]] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
-
-    def values(self, metric: str) -> list[float]:
-        return [sample[metric] for sample in self.samples if metric in sample]
-
-
-def reboots(cluster: NodeCluster, options: Options) -> Result:
+def reboots(cluster: NodeCluster, options: Options) -> list[Result]:
     """Both nodes lose power while cut; then the link is back. Before each of these, half a day of
     Events, and of what others read by name, goes through each relay. Among the pods are some with
     claims on a CSI driver."""
@@ -62,7 +44,7 @@ def reboots(cluster: NodeCluster, options: Options) -> Result:
             spend_half_a_day(cluster)
             result.samples.append(_reboot(cluster))
             say(f"reboot {number + 1}: {result.samples[-1]}")
-    return result
+    return [result]
 
 
 def _reboot(cluster: NodeCluster) -> dict[str, float]:
@@ -79,7 +61,7 @@ def _reboot(cluster: NodeCluster) -> dict[str, float]:
     return {"back": back, "restarted": float(restarted)}
 
 
-def heals(cluster: NodeCluster, options: Options) -> Result:
+def heals(cluster: NodeCluster, options: Options) -> list[Result]:
     """One node behind a relay and the one without are cut off, then the link of the one without is
     back, and then the other's: after a short cut, and after a long one."""
     result = Result("heal")
@@ -87,7 +69,7 @@ def heals(cluster: NodeCluster, options: Options) -> Result:
         name = RELAYED[number % len(RELAYED)]
         result.samples.append(_short_cut(cluster, name) | _long_cut(cluster, name))
         say(f"heal {number + 1}: {result.samples[-1]}")
-    return result
+    return [result]
 
 
 def _short_cut(cluster: NodeCluster, name: str) -> dict[str, float]:
@@ -142,7 +124,7 @@ def _seconds_until(cluster: NodeCluster, is_so: Callable[[], bool]) -> float:
     return time.monotonic() - started
 
 
-def rest(cluster: NodeCluster, options: Options) -> Result:
+def rest(cluster: NodeCluster, options: Options) -> list[Result]:
     """Nothing happens, with ten pods on each node: what the relay takes, and what passes between
     each node and the API server, an hour. Before, with five or six: streams to the API server.
     After: memory of a relay that keeps no Secrets."""
@@ -177,7 +159,7 @@ def rest(cluster: NodeCluster, options: Options) -> Result:
     for name, rss in _without_secrets(cluster).items():
         result.samples.append({"rss_without": rss})
         say(f"rest, {name}: {result.samples}")
-    return result
+    return [result]
 
 
 def _without_secrets(cluster: NodeCluster) -> dict[str, float]:
@@ -218,7 +200,3 @@ class _Counts:
     def of(cls, node: Node) -> "_Counts":
         rss, processor = (0.0, 0.0) if node.name == PLAIN else node.relay_costs()
         return cls(rss / _KILOBYTE, processor, float(node.counted_bytes()))
-
-
-def failures(results: Iterable[Result]) -> list[str]:
-    return [f"{it.family}: {failure}" for it in results for failure in it.failures]

@@ -5,8 +5,6 @@ lite-apiserver, OpenYurt's YurtHub) were measured earlier, on a machine of two c
 that this benchmark is made for.
 """
 
-from tools.bench.relay.result import DIRECT, RELAY, Results
-from tools.bench.relay.rows import Row, ratio_row, row
 from tools.bench.relay.scenarios.fanout import COUNTED, FANOUTS, HUNDRED, TEN, Fanout
 from tools.bench.relay.scenarios.fanout import ONE as ONE_WATCHER
 from tools.bench.relay.scenarios.many import STREAMS
@@ -22,6 +20,8 @@ from tools.bench.relay.scenarios.reads import (
 )
 from tools.bench.relay.scenarios.recovery import CUTS
 from tools.bench.relay.scenarios.shards import PODS, SHARDED
+from tools.bench.samples import REFERENCE, Results
+from tools.bench.table import Row, ratio_row, row
 from tools.bench.target import Target, at_least, at_most, never_above
 
 MIB = 1024 * 1024
@@ -51,10 +51,6 @@ def rows(results: Results) -> list[Row]:
     ]
 
 
-def _pair(results: Results, scenario: str, metric: str) -> tuple[list[float], list[float]]:
-    return results.values(scenario, RELAY, metric), results.values(scenario, DIRECT, metric)
-
-
 # ── speed ──
 
 # By the number of clients; packed, the machine packs for both.
@@ -71,7 +67,7 @@ def _lists(results: Results) -> list[Row]:
     for reading in LISTS:
         if not results.has(reading.name):
             continue
-        pair = _pair(results, reading.name, "per_second")
+        pair = results.pair(reading.name, "per_second")
         what = f"LIST of {reading.items} pods, {_clients(reading)}"
         what += ", gzip" if reading.is_gzipped else ""
         if reading.items == 1000:
@@ -81,13 +77,13 @@ def _lists(results: Results) -> list[Row]:
         else:
             found.append(row(what, "/s", *pair))
         latency = LIST_LATENCIES.get(reading.name)
-        found.append(row("  p50", "ms", *_pair(results, reading.name, "p50_ms"), target=latency))
-        found.append(row("  CPU each", "ms", *_pair(results, reading.name, "cpu_ms")))
+        found.append(row("  p50", "ms", *results.pair(reading.name, "p50_ms"), target=latency))
+        found.append(row("  CPU each", "ms", *results.pair(reading.name, "cpu_ms")))
     for reading in LISTS_IN_PROTOBUF:
-        theirs = results.values(reading.name, DIRECT, "per_second")
+        theirs = results.values(reading.name, "per_second", side=REFERENCE)
         if theirs:
             json = reading.name.removesuffix("-protobuf")
-            ours = results.values(json, RELAY, "per_second")
+            ours = results.values(json, "per_second")
             what = f"  our JSON beside protobuf: {reading.items} pods, {_clients(reading)}"
             found.append(row(what, "/s", ours, theirs))
     return found
@@ -98,11 +94,11 @@ def _gets(results: Results) -> list[Row]:
     for reading in GETS:
         if not results.has(reading.name):
             continue
-        pair = _pair(results, reading.name, "per_second")
+        pair = results.pair(reading.name, "per_second")
         what, peers = f"GET of a pod, {_clients(reading)}", GET_PEERS[reading.name]
         found.append(ratio_row(what, "/s", *pair, peers=peers, target=GET_TARGET))
-        found.append(row("  p99", "ms", *_pair(results, reading.name, "p99_ms")))
-        found.append(row("  CPU each", "ms", *_pair(results, reading.name, "cpu_ms")))
+        found.append(row("  p99", "ms", *results.pair(reading.name, "p99_ms")))
+        found.append(row("  CPU each", "ms", *results.pair(reading.name, "cpu_ms")))
     return found
 
 
@@ -111,8 +107,8 @@ def _unlisted(results: Results) -> list[Row]:
     for reading in GETS_UNLISTED:
         if results.has(reading.name):
             what = f"GET of a pod that nobody lists, {_clients(reading)}"
-            found.append(row(what, "/s", *_pair(results, reading.name, "per_second")))
-            found.append(row("  CPU each", "ms", *_pair(results, reading.name, "cpu_ms")))
+            found.append(row(what, "/s", *results.pair(reading.name, "per_second")))
+            found.append(row("  CPU each", "ms", *results.pair(reading.name, "cpu_ms")))
     return found
 
 
@@ -126,13 +122,13 @@ def _newest(results: Results) -> list[Row]:
     for reading in NEWEST:
         if not results.has(reading.name):
             continue
-        pair = _pair(results, reading.name, "per_second")
+        pair = results.pair(reading.name, "per_second")
         what = f"LIST of {reading.items} pods" if reading.items else "GET of a pod"
         target = (NEWEST_LISTS if reading.items else NEWEST_GETS)[reading.clients]
         what += f" without a version, {_clients(reading)}"
         found.append(ratio_row(what, "/s", *pair, target=target))
-        found.append(row("  p50", "ms", *_pair(results, reading.name, "p50_ms")))
-        found.append(row("  CPU each", "ms", *_pair(results, reading.name, "cpu_ms")))
+        found.append(row("  p50", "ms", *results.pair(reading.name, "p50_ms")))
+        found.append(row("  CPU each", "ms", *results.pair(reading.name, "cpu_ms")))
     return found
 
 
@@ -140,10 +136,10 @@ def _of_callers(results: Results) -> list[Row]:
     found = []
     for reading in GETS_OF_CALLERS:
         if results.has(reading.name):
-            pair = _pair(results, reading.name, "per_second")
+            pair = results.pair(reading.name, "per_second")
             what = f"GET of a pod, --access caller, {_clients(reading)}"
             found.append(ratio_row(what, "/s", *pair, target=GET_OF_CALLER_TARGET))
-            found.append(row("  CPU each", "ms", *_pair(results, reading.name, "cpu_ms")))
+            found.append(row("  CPU each", "ms", *results.pair(reading.name, "cpu_ms")))
     return found
 
 
@@ -155,10 +151,10 @@ def _shards(results: Results) -> list[Row]:
     for clients, name in SHARDED.items():
         if results.has(name):
             what = f"LIST of 1/4 of {PODS} pods by shardSelector, {_number(clients)}"
-            pair = _pair(results, name, "per_second")
+            pair = results.pair(name, "per_second")
             found.append(ratio_row(what, "/s", *pair, target=SHARD_TARGET))
-            found.append(row("  p50", "ms", *_pair(results, name, "p50_ms")))
-            found.append(row("  CPU each", "ms", *_pair(results, name, "cpu_ms")))
+            found.append(row("  p50", "ms", *results.pair(name, "p50_ms")))
+            found.append(row("  CPU each", "ms", *results.pair(name, "cpu_ms")))
     return found
 
 
@@ -189,15 +185,15 @@ def _watches(results: Results) -> list[Row]:
         if not results.has(fanout.name):
             continue
         name, watchers = fanout.name, f"{fanout.watchers} watchers at {fanout.rate:g}/s"
-        pair = _pair(results, name, "events_per_second")
+        pair = results.pair(name, "events_per_second")
         peers = WATCH_PEERS.get(fanout, "")
         found.append(row(f"{watchers}: events delivered", "/s", *pair, peers=peers))
         for at, key in enumerate(("p50", "p99")):
             limits = ADDED.get(fanout)
             target = at_most(limits[at], "ms") if limits else None
-            added = results.values(name, RELAY, f"added_{key}_ms")
+            added = results.values(name, f"added_{key}_ms")
             found.append(row(f"  added delay, {key}", "ms", added, target=target))
-            pair = _pair(results, name, f"delay_{key}_ms")
+            pair = results.pair(name, f"delay_{key}_ms")
             found.append(row(f"  from the update on, {key}", "ms", *pair))
     return found
 
@@ -211,7 +207,7 @@ def _cpu(results: Results) -> list[Row]:
     for fanout in COUNTED:
         if not results.has(fanout.name):
             continue
-        ours = results.values(fanout.name, RELAY, "cpu_per_100k")
+        ours = results.values(fanout.name, "cpu_per_100k")
         target = at_most(CPU_LIMITS[fanout], "s") if fanout in CPU_LIMITS else None
         what = f"CPU for 100,000 events, {fanout.watchers} watchers at {fanout.rate:g}/s"
         found.append(row(what, "s", ours, peers=CPU_PEERS.get(fanout, ""), target=target))
@@ -232,14 +228,14 @@ def _sharing(results: Results) -> list[Row]:
         name = f"sharing-{kind}"
         if not results.has(name):
             continue
-        pair = _pair(results, name, "many_watches")
+        pair = results.pair(name, "many_watches")
         found.append(row(f"{kind}: upstream watches of 20 clients", "", *pair, target=ONE))
-        pair = _pair(results, name, "ratio")
+        pair = results.pair(name, "ratio")
         peers = SHARING_PEERS.get(kind, "20x | 20x")
         what = "  bytes per event, 20 clients to 1"
         found.append(row(what, "x", *pair, peers=peers, target=EQUAL))
         for clients, key in ((1, "one"), (20, "many")):
-            pair = _pair(results, name, f"{key}_bytes_per_event")
+            pair = results.pair(name, f"{key}_bytes_per_event")
             found.append(row(f"  bytes per event, {clients}", "", *pair))
     return found
 
@@ -255,20 +251,20 @@ def _memory(results: Results) -> list[Row]:
     for count, limit, peers in RSS:
         name = f"memory-{count}"
         if results.has(name):
-            ours = results.values(name, RELAY, "rss")
+            ours = results.values(name, "rss")
             target = never_above(limit, "MiB")
             found.append(row(f"RSS with {count} pods", "MiB", ours, peers=peers, target=target))
-            found.append(row("  peak", "MiB", results.values(name, RELAY, "peak")))
+            found.append(row("  peak", "MiB", results.values(name, "peak")))
         name = f"memory-{count}-kubeconfig"
         if results.has(name):
-            ours = results.values(name, RELAY, "rss")
+            ours = results.values(name, "rss")
             target = never_above(OF_PEOPLE[count], "MiB")
             found.append(row("  with a kubeconfig in YAML", "MiB", ours, target=target))
     if results.has("memory-used"):
-        ours = results.values("memory-used", RELAY, "rss")
+        ours = results.values("memory-used", "rss")
         what = "RSS with 10,000 pods after all loads"
         found.append(row(what, "MiB", ours, target=never_above(100, "MiB")))
-        ours = results.values("memory-used", RELAY, "peak")
+        ours = results.values("memory-used", "peak")
         found.append(row("  peak", "MiB", ours, target=never_above(180, "MiB")))
     return found
 
@@ -294,15 +290,15 @@ def _starts(results: Results) -> list[Row]:
     for name, how, allowed, peers in STARTS:
         if not results.has(name):
             continue
-        theirs = results.values("start-cold", DIRECT, "first_list")
-        ours = results.values(name, RELAY, "first_list")
+        theirs = results.values("start-cold", "first_list", side=REFERENCE)
+        ours = results.values(name, "first_list")
         beyond = [mine - other for mine, other in zip(ours, theirs, strict=False)]
         what = f"exec to the first list of 10,000 pods, {how}"
         limit = at_most(FIRST_LISTS[name], "s")
         found.append(row(what, "s", ours, theirs, peers=peers, target=limit))
         target = at_most(allowed, "s")
         found.append(row("  beyond a list directly", "s", beyond, target=target))
-        ready = results.values(name, RELAY, "ready")
+        ready = results.values(name, "ready")
         found.append(row("  exec to ready", "s", ready))
     return found
 
@@ -322,7 +318,7 @@ def _offline(results: Results) -> list[Row]:
         name = f"offline-{cut}"
         if not results.has(name):
             continue
-        ours = results.values(name, RELAY, "noticed")
+        ours = results.values(name, "noticed")
         found.append(row(f"cut ({cut}): noticed after", "s", ours, target=NOTICED))
         peers = "nothing in 10 s | nothing in 10 s" if cut == "black-hole" else ""
         for moment, said in (("until_noticed_ms", "until then"), ("noticed_ms", "from then on")):
@@ -338,7 +334,7 @@ def _offline(results: Results) -> list[Row]:
 
 def _slowest(results: Results, name: str, kinds: tuple[str, ...], moment: str) -> list[float]:
     """Of all kinds, run by run."""
-    runs = [results.values(name, RELAY, f"{kind}_{moment}") for kind in kinds]
+    runs = [results.values(name, f"{kind}_{moment}") for kind in kinds]
     return [max(values) for values in zip(*runs, strict=True)]
 
 
@@ -348,15 +344,15 @@ def _recovery(results: Results) -> list[Row]:
         name = f"recovery-{cut}"
         if not results.has(name):
             continue
-        pair = _pair(results, name, "converged")
+        pair = results.pair(name, "converged")
         what, peers = f"healed ({cut}), 500 changes: informer equal after", "18-30 s | 10-16 s"
         found.append(row(what, "s", *pair, peers=peers, target=never_above(3, "s")))
-        pair = _pair(results, name, "upstream_lists")
+        pair = results.pair(name, "upstream_lists")
         none = Target("0", lambda values: not any(values))
         found.append(row("  lists upstream", "", *pair, peers="relists", target=none))
-        pair = _pair(results, name, "informer_relists")
+        pair = results.pair(name, "informer_relists")
         found.append(row("  complete sets anew at the informer", "", *pair, target=none))
-        ours, theirs = _pair(results, name, "bytes")
+        ours, theirs = results.pair(name, "bytes")
         kib = [value / 1024 for value in ours], [value / 1024 for value in theirs]
         found.append(row("  bytes over the link", "KiB", *kib))
     return found
@@ -368,13 +364,13 @@ def _beside(results: Results) -> list[Row]:
         scenario = f"beside-{name}"
         if not results.has(scenario):
             continue
-        alone, beside = (results.values(scenario, RELAY, f"{it}_p99_ms") for it in SIDES)
+        alone, beside = (results.values(scenario, f"{it}_p99_ms") for it in SIDES)
         what = f"{what} at version 0, p99 beside 5 LISTs a second of another namespace"
         times = [mine / other for mine, other in zip(beside, alone, strict=True)]
         found.append(row(what, "ms", beside))
         found.append(row("  by alone", "x", times, target=at_most(2, "x")))
     if results.has("beside-livez"):
-        beside = results.values("beside-livez", RELAY, "beside_p99_ms")
+        beside = results.values("beside-livez", "beside_p99_ms")
         what = "/livez, p99 beside 4 clients that list 1000 custom resources"
         found.append(row(what, "ms", beside, target=at_most(20, "ms")))
     return found
@@ -386,7 +382,7 @@ def _many(results: Results) -> list[Row]:
         if not results.has(name):
             continue
         live, cpu, connections = (
-            results.values(name, RELAY, metric) for metric in ("live", "cpu", "connections")
+            results.values(name, metric) for metric in ("live", "cpu", "connections")
         )
         what = f"{STREAMS} watched streams, cut for {cut}: all live again after"
         found.append(row(what, "s", live, target=never_above(limit, "s")))
@@ -398,11 +394,11 @@ def _many(results: Results) -> list[Row]:
 def _slow(results: Results) -> list[Row]:
     if not results.has("slow"):
         return []
-    before = results.values("slow", RELAY, "before_added_p99_ms")
-    beside = results.values("slow", RELAY, "beside_added_p99_ms")
+    before = results.values("slow", "before_added_p99_ms")
+    beside = results.values("slow", "beside_added_p99_ms")
     # What ten watchers may have.
     target = at_most(ADDED[TEN][1], "ms")
-    grown = results.values("slow", RELAY, "grown_mib")
+    grown = results.values("slow", "grown_mib")
     return [
         row(
             "one reader never reads: RSS grows at most by",
@@ -410,8 +406,8 @@ def _slow(results: Results) -> list[Row]:
             grown,
             target=never_above(16, "MiB"),
         ),
-        row("  and stays grown by", "MiB", results.values("slow", RELAY, "kept_mib")),
-        row("  events that it did not read", "", results.values("slow", RELAY, "events")),
+        row("  and stays grown by", "MiB", results.values("slow", "kept_mib")),
+        row("  events that it did not read", "", results.values("slow", "events")),
         row("  added delay of ten others, p99, before", "ms", before),
         row("  added delay of ten others, p99, beside it", "ms", beside, target=target),
     ]

@@ -39,17 +39,6 @@ class Pods:
         return f"{self.path}?resourceVersion=0"
 
 
-@dataclass(frozen=True)
-class Options:
-    """`seconds` of each measurement of speed; `cut`: of a cut link; `events` that a reader leaves
-    unread."""
-
-    runs: int
-    seconds: float
-    cut: float
-    events: int
-
-
 class World:
     def __init__(self, plane: ControlPlane, folder: Path) -> None:
         self.plane = plane

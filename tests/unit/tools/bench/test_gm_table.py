@@ -2,10 +2,10 @@
 
 import pytest
 
-from tools.bench.gm.result import REFERENCE, Result, Results
-from tools.bench.gm.rows import Row, table
 from tools.bench.gm.scenarios import datasets, failover, jobs, latency, shards
 from tools.bench.gm.targets import BEYOND_LEASE, lease_bound, rows
+from tools.bench.samples import REFERENCE, Result, Results
+from tools.bench.table import Heads, Row, table
 
 
 def judged(*results: Result) -> list[Row]:
@@ -54,7 +54,11 @@ def test_a_crash_may_take_the_lease_and_a_little_more_and_a_stop_may_not() -> No
 def test_the_table_tells_sednas_figure_and_the_verdict() -> None:
     sample = {"p50": 12.0, "p99": 20.0}
     result = Result(latency.LATENCIES["active-standby"], samples=[sample])
-    [line] = [it for it in table(rows(Results([result]))).splitlines() if it.endswith("NO")]
+    [line] = [
+        it
+        for it in table(rows(Results([result])), Heads("ours", "reference", "Sedna")).splitlines()
+        if it.endswith("NO")
+    ]
     assert "12.0 ms" in line
     assert "4.2 ms" in line
     assert "<= 10 ms" in line

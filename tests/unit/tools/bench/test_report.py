@@ -12,29 +12,29 @@ ROOT = Path(__file__).parents[4]
 # Measures one row that is met or not, then waits or ends.
 BENCHMARK = """
 import signal, sys
-from dataclasses import dataclass
-from pathlib import Path
-from tools.bench.report import Report, run
+from contextlib import nullcontext
+from tools.bench.runner import Bench, main
+from tools.bench.samples import Result
+from tools.bench.table import Heads, row
+from tools.bench.target import at_most
 
-@dataclass
-class Record:
-    what: str
-    is_met: bool | None
+out, is_met, ends = sys.argv[1], sys.argv[2] == "met", sys.argv[3] == "ends"
 
-out, is_met, ends = Path(sys.argv[1]), sys.argv[2] == "met", sys.argv[3] == "ends"
-measured = []
-
-def measure():
-    measured.append(Record("a row", is_met))
+def measured(world, options):
+    yield Result("a row", samples=[{"value": 1.0}])
     print("measured", flush=True)
     if not ends:
         signal.pause()
 
-def report():
-    options = Record("options", None)
-    return Report("table", measured, measured, options, [], False, ["a note"], {"fact": 1})
+def rows(results, options):
+    values = results.values("a row", "value")
+    return [row("a row", "s", values, target=at_most(2.0 if is_met else 0.5, "s"))]
 
-sys.exit(run(measure, report, out))
+bench = Bench(
+    "", {"runs": (1, "")}, {"one": measured}, nullcontext, rows, Heads("ours"),
+    notes=lambda results: ["a note"], facts=lambda: {"fact": 1},
+)
+sys.exit(main("test", bench, ["--out", out]))
 """
 
 
@@ -52,7 +52,8 @@ def test_the_exit_status_tells_whether_every_target_was_reached(
     assert process.returncode == status
     assert f"\n{1 - status} of 1 targets reached\n" in said
     document = json.loads((tmp_path / "new" / "out.json").read_text())
-    assert document["results"] == [{"what": "a row", "is_met": result == "met"}]
+    assert [row["is_met"] for row in document["rows"]] == [result == "met"]
+    assert document["results"][0]["samples"] == [{"value": 1.0}]
     assert document["fact"] == 1
 
 
@@ -66,5 +67,5 @@ def test_what_was_measured_before_a_signal_is_reported(
         process.send_signal(number)
         said, _ = process.communicate()
     assert process.returncode == 130
-    assert "table\n\na note\n" in said
+    assert "\n\na note\n" in said
     assert len(json.loads((tmp_path / "out.json").read_text())["rows"]) == 1

@@ -11,11 +11,11 @@ from dataclasses import replace
 from tools.bench.elector.candidate import CandidatePod, Contender
 from tools.bench.elector.install import CHECKOUT
 from tools.bench.elector.poller import Poller, boottime
-from tools.bench.elector.scenarios.scenario import Result, Sample
-from tools.bench.elector.side import CLIENT_GO_TIMING, OURS, THEIRS, Setup, Side, World, realtime
+from tools.bench.elector.side import CLIENT_GO_TIMING, Setup, Side, World, realtime
 from tools.bench.pace import TookTooLong, sleep
 from tools.bench.process import MIB, cpu_seconds, memory
 from tools.bench.progress import say
+from tools.bench.samples import OURS, REFERENCE, Result, Sample
 from tools.harness.pods.fleet import LEASE, kubeconfig
 
 # Steady at last: first collections, caches and connections are done with.
@@ -25,7 +25,7 @@ CROWD_WARM_UP = 20.0
 POLL_INTERVAL = 0.1
 REPLICAS = 3
 CROWD = 50
-AGENT = {OURS: "elector-sidecar/", THEIRS: "client-go-candidate/"}
+AGENT = {OURS: "elector-sidecar/", REFERENCE: "client-go-candidate/"}
 CHECKOUT_SIDE = f"{OURS} (checkout)"
 
 
@@ -38,7 +38,7 @@ def steady_state(world: World, *, window: float) -> list[Result]:
         sides = {
             OURS: Side(polled, Setup(OURS, replicas=REPLICAS)),
             CHECKOUT_SIDE: Side(polled, Setup(OURS, replicas=REPLICAS), sidecar=CHECKOUT),
-            THEIRS: Side(polled, Setup(THEIRS, replicas=REPLICAS)),
+            REFERENCE: Side(polled, Setup(REFERENCE, replicas=REPLICAS)),
         }
         with poller:
             for side in sides.values():
@@ -79,14 +79,19 @@ def _measured(
         "pss_of_three_max": max(each.share_of(REPLICAS) for each in memories) / MIB,
     }
     say(f"cost {name}: " + " ".join(f"{key}={value:.3g}" for key, value in sample.items()))
-    return Result("cost", name, beside=f"cost: {OURS}, {CHECKOUT_SIDE}, {THEIRS}", samples=[sample])
+    return Result(
+        "cost",
+        name,
+        facts={"beside": f"cost: {OURS}, {CHECKOUT_SIDE}, {REFERENCE}"},
+        samples=[sample],
+    )
 
 
 def crowd(world: World, *, window: float) -> list[Result]:
     """Fifty candidates on one Lease: of ours fifty processes, of client-go one with fifty."""
     say(f"cost: {CROWD} candidates each, started one after the other")
     with ExitStack() as stack:
-        theirs = stack.enter_context(Side(world, Setup(THEIRS, replicas=0)))
+        theirs = stack.enter_context(Side(world, Setup(REFERENCE, replicas=0)))
         flags = ["--kubeconfig", str(kubeconfig(world.plane, theirs.namespace))]
         flags += ["--namespace", theirs.namespace, "--candidates", str(CROWD), *CLIENT_GO_TIMING]
         process = CandidatePod(world.candidate, "crowd", LEASE, flags)
@@ -106,7 +111,9 @@ def _counted(side: Side, *, since: float) -> Result:
     minutes = (boottime() - since) / 60.0
     sample: Sample = {"requests": _requests(side, since=since) / minutes}
     say(f"crowd {side.kind}: {sample['requests']:.0f} requests a minute")
-    return Result("crowd", side.kind, beside=f"crowd: {CROWD} candidates each", samples=[sample])
+    return Result(
+        "crowd", side.kind, facts={"beside": f"crowd: {CROWD} candidates each"}, samples=[sample]
+    )
 
 
 def _requests(side: Side, *, since: float, identity: str = "") -> int:

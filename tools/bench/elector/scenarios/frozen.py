@@ -8,9 +8,10 @@ from contextlib import ExitStack
 
 from tools.bench.elector.candidate import Contender
 from tools.bench.elector.poller import boottime
-from tools.bench.elector.scenarios.scenario import Play, Sample, Scenario
-from tools.bench.elector.side import OURS, THEIRS, Setup, Side, holder
+from tools.bench.elector.scenarios.scenario import Play, Scenario
+from tools.bench.elector.side import Setup, Side, holder
 from tools.bench.pace import sleep, wait_for
+from tools.bench.samples import OURS, REFERENCE, Sample
 from tools.harness.controlplane.fault_proxy.fault import Delay, Fault, Mode
 
 # The successor leads for so long before the old leader wakes up.
@@ -21,7 +22,7 @@ OBSERVATION = 4.0
 RENEWAL_TIMEOUT = 15.0
 # An answer as late as each just accepts. Client-go waits 5 s (half its renew deadline) on an open
 # connection; ours waits 3 s, of which a new connection's handshake has its own late answer.
-LATE_ANSWER = {OURS: 1.2, THEIRS: 4.8}
+LATE_ANSWER = {OURS: 1.2, REFERENCE: 4.8}
 
 
 def _frozen(*, is_cut: bool) -> Play:
@@ -93,10 +94,13 @@ def _wake(side: Side, leader: Contender, *, observation: float) -> Sample:
     }
 
 
-_RELEASE = (Setup(OURS, ("--release-on-term",)), Setup(THEIRS, ("--release-on-cancel", "--loop")))
-_CUT = (Setup(OURS, is_proxied=True), Setup(THEIRS, ("--loop",), is_proxied=True))
+_RELEASE = (
+    Setup(OURS, ("--release-on-term",)),
+    Setup(REFERENCE, ("--release-on-cancel", "--loop")),
+)
+_CUT = (Setup(OURS, is_proxied=True), Setup(REFERENCE, ("--loop",), is_proxied=True))
 FROZEN = (
-    Scenario("frozen", _frozen(is_cut=False), (Setup(OURS), Setup(THEIRS, ("--loop",)))),
+    Scenario("frozen", _frozen(is_cut=False), (Setup(OURS), Setup(REFERENCE, ("--loop",)))),
     Scenario("frozen-cut", _frozen(is_cut=True), _CUT),
     Scenario("frozen-term", terminated_while_frozen, _RELEASE),
     Scenario("late-answer", late_answer, _CUT),

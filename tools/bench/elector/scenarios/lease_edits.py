@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 from tools.bench.elector.candidate import Contender
 from tools.bench.elector.poller import boottime
-from tools.bench.elector.scenarios.scenario import Play, Sample, Scenario
-from tools.bench.elector.side import OURS, THEIRS, Setup, Side
+from tools.bench.elector.scenarios.scenario import Play, Scenario
+from tools.bench.elector.side import Setup, Side
 from tools.bench.elector.timeline import gap
 from tools.bench.pace import sleep
+from tools.bench.samples import OURS, REFERENCE, Sample
 
 # Client-go notices at its next retry, and works on for its renew deadline.
 OBSERVATION = 12.0
@@ -40,7 +41,7 @@ def _orphaned(side: Side, leader: Contender) -> Sample:
 
 
 # Without --loop a client-go candidate ends when it has lost; the next run starts it anew.
-_SETUPS = (Setup(OURS), Setup(THEIRS))
+_SETUPS = (Setup(OURS), Setup(REFERENCE))
 EDITS = (
     Scenario("lease-deleted", _edited(lambda side: side.lease.delete_lease()), _SETUPS),
     Scenario("lease-blanked", _edited(lambda side: side.lease.blank()), _SETUPS),

@@ -2,9 +2,10 @@
 
 from tools.bench.elector.candidate import Contender
 from tools.bench.elector.poller import boottime
-from tools.bench.elector.scenarios.scenario import Play, Sample, Scenario
-from tools.bench.elector.side import OURS, THEIRS, Setup, Side, apply_to_all
+from tools.bench.elector.scenarios.scenario import Play, Scenario
+from tools.bench.elector.side import Setup, Side, apply_to_all
 from tools.bench.pace import sleep
+from tools.bench.samples import OURS, REFERENCE, Sample
 from tools.harness.controlplane.fault_proxy.fault import Fault, Mode
 
 # After healing: standbys notice, a change of leader would show.
@@ -34,7 +35,7 @@ def _gone(seconds: float) -> Play:
 
 
 # Contends again after a loss, as a pod that kubelet restarts at once.
-_SETUPS = (Setup(OURS, is_proxied=True), Setup(THEIRS, ("--loop",), is_proxied=True))
+_SETUPS = (Setup(OURS, is_proxied=True), Setup(REFERENCE, ("--loop",), is_proxied=True))
 OUTAGES = (
     Scenario("api-gone-8s", _gone(8.0), _SETUPS),
     Scenario("api-gone-12s", _gone(12.0), _SETUPS),

@@ -13,10 +13,10 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from tools.bench.elector.poller import Poller
-from tools.bench.elector.scenarios.scenario import Result, Sample
-from tools.bench.elector.side import OURS, THEIRS, Setup, Side, World
+from tools.bench.elector.side import Setup, Side, World
 from tools.bench.pace import TookTooLong, sleep
 from tools.bench.progress import say
+from tools.bench.samples import OURS, REFERENCE, Result, Sample
 
 RATE = 100.0
 SECONDS = 30.0
@@ -33,10 +33,10 @@ def latencies(world: World) -> list[Result]:
     with ExitStack() as stack:
         poller = Poller(interval=POLL_INTERVAL)
         polled = replace(world, poller=poller)
-        ours, theirs = Side(polled, Setup(OURS)), Side(polled, Setup(THEIRS))
+        ours, theirs = Side(polled, Setup(OURS)), Side(polled, Setup(REFERENCE))
         with poller:
             ports = {stack.enter_context(side).kind: side.steady().port for side in (ours, theirs)}
-        samples: dict[str, Sample] = {OURS: {}, THEIRS: {}}
+        samples: dict[str, Sample] = {OURS: {}, REFERENCE: {}}
         for mode in ("kept", "fresh"):
             say(f"readyz: {RATE:g} requests/s each for {SECONDS:g} s, connections {mode}")
             for kind, times in _in_turns(ports, mode).items():
@@ -44,7 +44,12 @@ def latencies(world: World) -> list[Result]:
     for kind, sample in samples.items():
         say(f"readyz {kind}: " + " ".join(f"{key}={value:.3g}" for key, value in sample.items()))
     return [
-        Result("readyz", kind, beside="readyz: both, asked in turns", samples=[samples[kind]])
+        Result(
+            "readyz",
+            kind,
+            facts={"beside": "readyz: both, asked in turns"},
+            samples=[samples[kind]],
+        )
         for kind in samples
     ]
 

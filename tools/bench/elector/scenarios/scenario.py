@@ -8,7 +8,7 @@ every run.
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from tools.bench.elector.candidate import Contender
 from tools.bench.elector.poller import Poller
@@ -16,9 +16,8 @@ from tools.bench.elector.side import Setup, Side, World
 from tools.bench.elector.timeline import overlap
 from tools.bench.pace import TookTooLong, stop
 from tools.bench.progress import say
+from tools.bench.samples import Result, Sample
 
-# What one run measured; seconds, counts, or truth.
-Sample = dict[str, float]
 Play = Callable[[Side, Contender], Sample]
 
 # Replies at 20 ms where few pods are asked; else the poller itself would be in the way.
@@ -36,34 +35,17 @@ class Scenario:
     setups: tuple[Setup, ...]
 
 
-@dataclass
-class Result:
-    """All runs of one scenario on one side."""
-
-    scenario: str
-    side: str
-    beside: str = ""
-    poll_interval: float = 0.0
-    samples: list[Sample] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
-
-    def values(self, metric: str) -> list[float]:
-        return [sample[metric] for sample in self.samples if metric in sample]
-
-
 def play_beside(world: World, scenarios: Sequence[Scenario], *, runs: int) -> list[Result]:
     """All at the same time, each side at its own pace."""
     pods = sum(setup.replicas for scenario in scenarios for setup in scenario.setups)
     interval = FINE_INTERVAL if pods <= FEW_PODS else COARSE_INTERVAL
     beside = ", ".join(scenario.name for scenario in scenarios)
+    facts = {"beside": f"{beside} (polled every {interval * 1000:g} ms)"}
     jobs = [(scenario, setup) for scenario in scenarios for setup in scenario.setups]
     say(f"{beside}: {len(jobs)} Leases, {pods} pods, polled every {interval * 1000:g} ms")
     with Poller(interval=interval) as poller, ThreadPoolExecutor(len(jobs)) as threads:
         polled = replace(world, poller=poller)
-        results = [
-            Result(scenario.name, setup.kind, beside=beside, poll_interval=interval)
-            for scenario, setup in jobs
-        ]
+        results = [Result(scenario.name, setup.kind, facts=facts) for scenario, setup in jobs]
         futures = [
             threads.submit(_play_side, polled, scenario, setup, result, runs)
             for (scenario, setup), result in zip(jobs, results, strict=True)

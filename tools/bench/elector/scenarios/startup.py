@@ -4,11 +4,11 @@ import socket
 
 from tools.bench.elector.candidate import CandidatePod, Contender
 from tools.bench.elector.poller import REQUEST, boottime
-from tools.bench.elector.scenarios.scenario import Result, Sample
-from tools.bench.elector.side import CLIENT_GO_TIMING, OURS, THEIRS, World
+from tools.bench.elector.side import CLIENT_GO_TIMING, World
 from tools.bench.pace import TookTooLong, sleep
 from tools.bench.process import AS_IN_IMAGES, cpu_seconds
 from tools.bench.progress import say
+from tools.bench.samples import OURS, REFERENCE, Result, Sample
 from tools.harness.controlplane.reservation import Reservation
 from tools.harness.pods.elector import ELECTOR_RULES, ElectorPod
 from tools.harness.pods.fleet import Fleet, kubeconfig
@@ -27,7 +27,8 @@ def startups(world: World, *, runs: int) -> list[Result]:
     say(f"startup: {runs} runs, one process at a time")
     namespace = world.plane.create_namespace("bench")
     results = [
-        Result("startup", kind, beside="startup: one process at a time") for kind in (OURS, THEIRS)
+        Result("startup", kind, facts={"beside": "startup: one process at a time"})
+        for kind in (OURS, REFERENCE)
     ]
     for run in range(runs):
         for result in results:

@@ -2,9 +2,10 @@
 
 from tools.bench.elector.candidate import Contender
 from tools.bench.elector.poller import boottime
-from tools.bench.elector.scenarios.scenario import Play, Sample, Scenario
-from tools.bench.elector.side import LEASE_DURATION, OURS, THEIRS, Setup, Side
+from tools.bench.elector.scenarios.scenario import Play, Scenario
+from tools.bench.elector.side import LEASE_DURATION, Setup, Side
 from tools.bench.pace import sleep, wait_for
+from tools.bench.samples import OURS, REFERENCE, Sample
 from tools.harness.controlplane.fault_proxy.fault import Fault, Mode
 
 # How long a leader that was cut off is looked at beside its successor: client-go's renew
@@ -58,12 +59,12 @@ def _taken(side: Side, leader: Contender, *, since: float) -> Sample:
 
 
 def _both(*, ours: tuple[str, ...] = (), theirs: tuple[str, ...] = ()) -> tuple[Setup, ...]:
-    return Setup(OURS, ours, is_proxied=True), Setup(THEIRS, theirs, is_proxied=True)
+    return Setup(OURS, ours, is_proxied=True), Setup(REFERENCE, theirs, is_proxied=True)
 
 
 EXPIRY = (
-    Scenario("kill", kill_whole, (OURS_GATED, Setup(THEIRS))),
-    Scenario("term-no-release", terminate, (Setup(THEIRS),)),
+    Scenario("kill", kill_whole, (OURS_GATED, Setup(REFERENCE))),
+    Scenario("term-no-release", terminate, (Setup(REFERENCE),)),
     Scenario("black-hole", _cut(Mode.BLACK_HOLE), _both()),
     Scenario("refused", _cut(Mode.REFUSE), _both()),
 )
@@ -71,7 +72,7 @@ TERM = (
     Scenario(
         "term-release",
         terminate,
-        (Setup(OURS, ("--release-on-term",)), Setup(THEIRS, ("--release-on-cancel",))),
+        (Setup(OURS, ("--release-on-term",)), Setup(REFERENCE, ("--release-on-cancel",))),
     ),
 )
 MAIN = (Scenario("kill-main", kill_main, (OURS_GATED,)),)

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from tools.bench.gm.manifests import dataset
-from tools.bench.gm.result import Result, Sample
-from tools.bench.gm.world import PATIENCE, Fleet, Options, World
+from tools.bench.gm.world import PATIENCE, Fleet, World
 from tools.bench.pace import TookTooLong, sleep, wait_for
 from tools.bench.process import MIB, memory
 from tools.bench.progress import say
+from tools.bench.runner import Options
+from tools.bench.samples import Result, Sample
 from tools.harness.controlplane.reservation import LOOPBACK
 
 LCS = 1000

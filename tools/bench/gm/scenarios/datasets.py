@@ -10,19 +10,12 @@ from collections.abc import Iterable, Sequence
 from edge_sidecars.kubeapi import ApiClient
 from edge_sidecars.sedna_api.core.kinds import DATASET
 from tools.bench.gm.manifests import dataset, path_of
-from tools.bench.gm.result import Result, Sample
-from tools.bench.gm.world import (
-    PATIENCE,
-    REQUEST_TIMEOUT,
-    Fleet,
-    Options,
-    World,
-    is_connected,
-    known,
-)
+from tools.bench.gm.world import PATIENCE, REQUEST_TIMEOUT, Fleet, World, is_connected, known
 from tools.bench.pace import TookTooLong, sleep, wait_for
 from tools.bench.process import MIB
 from tools.bench.progress import say
+from tools.bench.runner import Options
+from tools.bench.samples import Result, Sample
 from tools.harness.pods.edge_node import RELAY, EdgeNode
 
 COUNT = 1000

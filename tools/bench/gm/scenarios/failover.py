@@ -10,10 +10,11 @@ import time
 from contextlib import AbstractContextManager
 
 from tools.bench.gm.manifests import dataset, federated
-from tools.bench.gm.result import Result, Sample
-from tools.bench.gm.world import PATIENCE, Fleet, Options, World, known
+from tools.bench.gm.world import PATIENCE, Fleet, World, known
 from tools.bench.pace import TookTooLong, wait_for
 from tools.bench.progress import say
+from tools.bench.runner import Options
+from tools.bench.samples import Result, Sample
 from tools.harness.controlplane.reservation import LOOPBACK
 from tools.harness.pods.gm import GmPod
 from tools.harness.pods.system import MODES

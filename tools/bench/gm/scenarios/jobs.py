@@ -20,11 +20,12 @@ from edge_sidecars.sedna_api.core.kinds import (
     ResourceKind,
 )
 from tools.bench.gm.manifests import federated, incremental
-from tools.bench.gm.result import REFERENCE, Result, Sample
 from tools.bench.gm.scenarios import bare
-from tools.bench.gm.world import CLIENTS, REQUEST_TIMEOUT, Fleet, Options, World, create_all
+from tools.bench.gm.world import CLIENTS, REQUEST_TIMEOUT, Fleet, World, create_all
 from tools.bench.pace import TookTooLong, sleep, wait_for
 from tools.bench.progress import say
+from tools.bench.runner import Options
+from tools.bench.samples import REFERENCE, Result, Sample
 from tools.harness.pods.observers.api_observer import ApiObserver
 from tools.harness.pods.wire.caller import Caller
 

@@ -19,9 +19,10 @@ from edge_sidecars.kubeapi import ApiClient
 from edge_sidecars.sedna_api.core.kinds import DATASET
 from lc.store.database import NAME
 from tools.bench.gm.manifests import dataset
-from tools.bench.gm.result import Result
-from tools.bench.gm.world import Fleet, Options, World, post
+from tools.bench.gm.world import Fleet, World, post
 from tools.bench.progress import say
+from tools.bench.runner import Options
+from tools.bench.samples import Result
 from tools.harness.pods.edge_node import RELAY
 
 COUNT = 100

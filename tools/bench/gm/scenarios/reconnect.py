@@ -22,11 +22,12 @@ from typing import Self
 
 from edge_sidecars.sedna_api.core.kinds import DATASET
 from tools.bench.gm.manifests import dataset
-from tools.bench.gm.result import Result, Sample
 from tools.bench.gm.scenarios.crowd import CLIENTS, LCS
-from tools.bench.gm.world import PATIENCE, Fleet, Options, World
+from tools.bench.gm.world import PATIENCE, Fleet, World
 from tools.bench.pace import TookTooLong, sleep, wait_for
 from tools.bench.progress import say
+from tools.bench.runner import Options
+from tools.bench.samples import Result, Sample
 from tools.harness.controlplane.reservation import LOOPBACK
 from tools.harness.pods.gm import GmPod
 

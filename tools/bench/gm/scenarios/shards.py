@@ -6,12 +6,13 @@ kernel, from before the first job to when nothing is left to be decided or told.
 
 import time
 
-from tools.bench.gm.result import OURS, REFERENCE, Result, Sample
 from tools.bench.gm.scenarios.jobs import FL, IL, MANY, PATIENCE, observer, unmade
-from tools.bench.gm.world import Fleet, Options, World
+from tools.bench.gm.world import Fleet, World
 from tools.bench.pace import TookTooLong, wait_for
 from tools.bench.process import cpu_seconds
 from tools.bench.progress import say
+from tools.bench.runner import Options
+from tools.bench.samples import OURS, REFERENCE, Result, Sample
 from tools.harness.pods.gm import SHARDS, GmPod
 
 SHARES = "shards"

@@ -14,19 +14,12 @@ from edge_sidecars.kubeapi import ApiClient
 from edge_sidecars.kubeapi.client import MERGE_PATCH
 from edge_sidecars.sedna_api.core.kinds import DATASET, FEDERATED_LEARNING_JOB, MODEL
 from tools.bench.gm.manifests import federated
-from tools.bench.gm.result import REFERENCE, Result
 from tools.bench.gm.scenarios.datasets import edge_bytes
-from tools.bench.gm.world import (
-    CLIENTS,
-    PATIENCE,
-    REQUEST_TIMEOUT,
-    Fleet,
-    Options,
-    World,
-    spread_over,
-)
+from tools.bench.gm.world import CLIENTS, PATIENCE, REQUEST_TIMEOUT, Fleet, World, spread_over
 from tools.bench.pace import sleep, wait_for
 from tools.bench.progress import say
+from tools.bench.runner import Options
+from tools.bench.samples import REFERENCE, Result
 from tools.harness.controlplane.clients.answer import ask
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fault_proxy.proxy import FaultProxy

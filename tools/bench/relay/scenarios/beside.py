@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from tools.bench.progress import say
 from tools.bench.relay.load import LoadFailed
-from tools.bench.relay.result import RELAY, Result
-from tools.bench.relay.world import Options, World, at
+from tools.bench.relay.world import World, at
+from tools.bench.runner import Options
+from tools.bench.samples import OURS, Result
 from tools.harness.pods.relay import RelayProcess
 from tools.harness.relay_objects import Contents, Widgets
 
@@ -38,7 +39,7 @@ def beside(world: World, options: Options) -> list[Result]:
     results = []
     with world.relay() as relay:
         for question in _questions(world, relay):
-            result = Result(f"beside-{question.name}", RELAY)
+            result = Result(f"beside-{question.name}", OURS)
             for run in range(options.runs):
                 try:
                     result.samples.append(_measured(world, options, relay, question, run))

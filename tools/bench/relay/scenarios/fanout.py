@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from tools.bench.process import cpu_seconds
 from tools.bench.progress import say
 from tools.bench.relay.load import LoadFailed
-from tools.bench.relay.result import DIRECT, RELAY, Result, Sample
-from tools.bench.relay.world import Options, Pods, World
+from tools.bench.relay.world import Pods, World
+from tools.bench.runner import Options
+from tools.bench.samples import OURS, REFERENCE, Result, Sample
 from tools.harness.pods.relay import RelayProcess
 
 PODS = 1000
@@ -50,7 +51,7 @@ def _play(world: World, options: Options, fanouts: tuple[Fanout, ...]) -> list[R
     results: list[Result] = []
     with world.relay() as relay:
         for fanout in fanouts:
-            pair = Result(fanout.name, DIRECT), Result(fanout.name, RELAY)
+            pair = Result(fanout.name, REFERENCE), Result(fanout.name, OURS)
             for run in range(options.runs):
                 for result in pair if run % 2 else reversed(pair):
                     _run(world, options, fanout, relay, result)
@@ -62,7 +63,7 @@ def _run(
     world: World, options: Options, fanout: Fanout, relay: RelayProcess, result: Result
 ) -> None:
     try:
-        watched = relay if result.side == RELAY else None
+        watched = relay if result.side == OURS else None
         pods = world.pods(PODS, is_managed=False)
         sample = measured(world, fanout, watched, pods=pods, seconds=options.seconds)
     except (LoadFailed, Disordered) as error:

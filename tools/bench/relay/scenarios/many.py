@@ -9,8 +9,9 @@ from contextlib import ExitStack
 from tools.bench.pace import TookTooLong, sleep, wait_for
 from tools.bench.process import cpu_seconds
 from tools.bench.progress import say
-from tools.bench.relay.result import RELAY, Result
-from tools.bench.relay.world import Options, World
+from tools.bench.relay.world import World
+from tools.bench.runner import Options
+from tools.bench.samples import OURS, Result
 from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.pods.relay import RelayProcess
 from tools.harness.pods.wire.caller import Caller
@@ -26,7 +27,7 @@ POLL_INTERVAL = 0.5
 
 def many_streams(world: World, options: Options) -> list[Result]:
     cuts = {"many-short": SHORT_CUT, "many-long": options.cut}
-    results = {name: Result(name, RELAY) for name in cuts}
+    results = {name: Result(name, OURS) for name in cuts}
     namespace = world.plane.create_namespace("many")
     for _ in range(options.runs):
         with (

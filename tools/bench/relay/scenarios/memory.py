@@ -6,10 +6,11 @@ from pathlib import Path
 from tools.bench.pace import sleep
 from tools.bench.process import KIB, MIB, memory
 from tools.bench.progress import say
-from tools.bench.relay.result import RELAY, Result, Sample
 from tools.bench.relay.scenarios.fanout import HUNDRED, measured
 from tools.bench.relay.scenarios.reads import CLIENTS, LISTS, Reading
-from tools.bench.relay.world import Options, Pods, World, at
+from tools.bench.relay.world import Pods, World, at
+from tools.bench.runner import Options
+from tools.bench.samples import OURS, Result, Sample
 from tools.harness.pods.relay import RelayProcess
 
 MOST = 10_000
@@ -28,7 +29,7 @@ def memories(world: World, options: Options) -> list[Result]:
     results = []
     for count in COUNTS:
         for name, started in (("", world.relay), ("-kubeconfig", world.relay_of_person)):
-            result = Result(f"memory-{count}{name}", RELAY)
+            result = Result(f"memory-{count}{name}", OURS)
             for _ in range(options.runs):
                 with started() as relay:
                     if count:
@@ -37,7 +38,7 @@ def memories(world: World, options: Options) -> list[Result]:
                     result.samples.append(_sample(relay))
             _say(result)
             results.append(result)
-    used = Result("memory-used", RELAY)
+    used = Result("memory-used", OURS)
     for _ in range(options.runs):
         used.samples.append(_after_load(world, options))
     _say(used)

@@ -9,9 +9,10 @@ import time
 from tools.bench.pace import sleep
 from tools.bench.progress import say
 from tools.bench.relay.load import Json
-from tools.bench.relay.result import RELAY, Result, Sample
 from tools.bench.relay.scenarios.recovery import CUTS
-from tools.bench.relay.world import Options, Pods, World, at
+from tools.bench.relay.world import Pods, World, at
+from tools.bench.runner import Options
+from tools.bench.samples import OURS, Result, Sample
 from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.pods.relay import RelayProcess
 
@@ -29,7 +30,7 @@ def answers_while_cut(world: World, options: Options) -> list[Result]:
     results = []
     pods = world.pods(PODS)
     for name in CUTS:
-        result = Result(f"offline-{name}", RELAY)
+        result = Result(f"offline-{name}", OURS)
         for _ in range(options.runs):
             with FaultProxy(world.plane.port) as link, world.relay(link=link) as relay:
                 sample = _run(world, relay, link, pods, name, result)

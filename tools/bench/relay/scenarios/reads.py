@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from tools.bench.process import cpu_seconds
 from tools.bench.progress import say
 from tools.bench.relay.load import LoadFailed
-from tools.bench.relay.result import DIRECT, RELAY, Result, Sample
-from tools.bench.relay.world import Options, Pods, World, at
+from tools.bench.relay.world import Pods, World, at
+from tools.bench.runner import Options
+from tools.bench.samples import OURS, REFERENCE, Result, Sample
 
 CLIENTS = (1, 16)
 SIZES = (1000, 10_000)
@@ -32,7 +33,7 @@ class Reading:
     clients: int
     items: int
     is_gzipped: bool = False
-    sides: tuple[str, ...] = (DIRECT, RELAY)
+    sides: tuple[str, ...] = (REFERENCE, OURS)
     accept: str = "application/json"
     # Whether somebody lists the pods at the relay, which follows them from then on.
     is_listed: bool = True
@@ -60,7 +61,7 @@ LISTS = tuple(
 # What client-go's typed clients ask kube-apiserver for; a relay answers them in JSON.
 LISTS_IN_PROTOBUF = tuple(
     Reading(
-        f"list-{size}-{clients}-protobuf", size, clients, size, sides=(DIRECT,), accept=PROTOBUF
+        f"list-{size}-{clients}-protobuf", size, clients, size, sides=(REFERENCE,), accept=PROTOBUF
     )
     for size in SIZES
     for clients in CLIENTS
@@ -121,8 +122,8 @@ def read(
     with world.relay(flags=["--access=caller"] if is_for_callers else []) as relay:
         caller = world.as_caller() if is_for_callers else []
         targets = {
-            DIRECT: _Target(world.direct, world.plane.apiserver_pid),
-            RELAY: _Target([*at(relay), *caller], relay.pid),
+            REFERENCE: _Target(world.direct, world.plane.apiserver_pid),
+            OURS: _Target([*at(relay), *caller], relay.pid),
         }
         for run in range(options.runs):
             for reading in readings:

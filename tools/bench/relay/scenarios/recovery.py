@@ -11,8 +11,9 @@ from contextlib import ExitStack, suppress
 from tools.bench.pace import TookTooLong, sleep, wait_for
 from tools.bench.progress import say
 from tools.bench.relay.kubeconfigs import relay_kubeconfig
-from tools.bench.relay.result import DIRECT, RELAY, Result, Sample
-from tools.bench.relay.world import USER_AGENT, Options, World
+from tools.bench.relay.world import USER_AGENT, World
+from tools.bench.runner import Options
+from tools.bench.samples import OURS, REFERENCE, Result, Sample
 from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.peers.informers import InformerProcess, spec
 from tools.harness.relay_objects import Contents
@@ -35,7 +36,7 @@ CUTS: dict[str, Callable[[FaultProxy], None]] = {
 def recoveries(world: World, options: Options) -> list[Result]:
     results: list[Result] = []
     for name in CUTS:
-        pair = Result(f"recovery-{name}", RELAY), Result(f"recovery-{name}", DIRECT)
+        pair = Result(f"recovery-{name}", OURS), Result(f"recovery-{name}", REFERENCE)
         for run in range(options.runs):
             _run(world, options, name, run, *pair)
         results += pair
@@ -92,7 +93,7 @@ class _Side:
             kubeconfig = self._world.plane.admin_kubeconfig(server=self.link.url)
             self._agent = f"{INFORMER_AGENT}-{self._result.side}"
             self._informer_agent = self._agent
-            if self._result.side == RELAY:
+            if self._result.side == OURS:
                 relay = stack.enter_context(self._world.relay(link=self.link))
                 kubeconfig = relay_kubeconfig(self._world.folder, relay.url)
                 self._agent = USER_AGENT

@@ -8,9 +8,10 @@ from urllib.parse import quote
 from edge_sidecars.apimachinery.objects import read_page
 from edge_sidecars.apimachinery.scope import ListScope, ResourceName
 from edge_sidecars.apimachinery.selection.shards import ShardSelector
-from tools.bench.relay.result import Result
 from tools.bench.relay.scenarios.reads import CLIENTS, SIZES, Reading, read
-from tools.bench.relay.world import Options, Pods, World
+from tools.bench.relay.world import Pods, World
+from tools.bench.runner import Options
+from tools.bench.samples import Result
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.wire.caller import Caller
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from tools.bench.pace import sleep, wait_for
 from tools.bench.progress import say
 from tools.bench.relay.kubeconfigs import relay_kubeconfig
-from tools.bench.relay.result import DIRECT, RELAY, Result, Sample
-from tools.bench.relay.world import USER_AGENT, Options, World
+from tools.bench.relay.world import USER_AGENT, World
+from tools.bench.runner import Options
+from tools.bench.samples import OURS, REFERENCE, Result, Sample
 from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.peers.informers import InformerProcess, spec
@@ -44,7 +45,7 @@ def sharing(world: World, options: Options) -> list[Result]:
     """Bytes do not change from run to run: one run."""
     results = []
     for kind in _kinds(world):
-        for side in (DIRECT, RELAY):
+        for side in (REFERENCE, OURS):
             result = Result(f"sharing-{kind.name}", side)
             one, many = (_measure(world, kind, side, clients) for clients in (1, MANY))
             sample = {f"one_{key}": value for key, value in one.items()}
@@ -90,7 +91,7 @@ def _measure(world: World, kind: Kind, side: str, clients: int) -> Sample:
         since = time.time()
         kubeconfig = world.plane.admin_kubeconfig(server=link.url)
         agent = INFORMER_AGENT
-        if side == RELAY:
+        if side == OURS:
             relay = stack.enter_context(world.relay(link=link))
             kubeconfig, agent = relay_kubeconfig(world.folder, relay.url), USER_AGENT
         informers = InformerProcess(

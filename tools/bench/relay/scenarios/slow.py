@@ -11,10 +11,11 @@ from urllib.parse import urlsplit
 from tools.bench.process import MIB, memory
 from tools.bench.progress import say
 from tools.bench.relay.load import LoadFailed
-from tools.bench.relay.result import RELAY, Result, Sample
 from tools.bench.relay.scenarios.fanout import Disordered, Fanout, measured
 from tools.bench.relay.scenarios.memory import peak, reset_peak
-from tools.bench.relay.world import Options, Pods, World
+from tools.bench.relay.world import Pods, World
+from tools.bench.runner import Options
+from tools.bench.samples import OURS, Result, Sample
 from tools.harness.pods.relay import RelayProcess
 
 PODS = 200
@@ -28,7 +29,7 @@ CONNECT_TIMEOUT = 10.0
 
 
 def slow_reader(world: World, options: Options) -> list[Result]:
-    result = Result("slow", RELAY)
+    result = Result("slow", OURS)
     pods = world.pods(PODS, size=POD_BYTES, is_managed=False)
     for _ in range(options.runs):
         with world.relay() as relay:

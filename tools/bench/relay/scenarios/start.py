@@ -9,8 +9,9 @@ import time
 from tools.bench.pace import sleep
 from tools.bench.progress import say
 from tools.bench.relay.load import LoadFailed
-from tools.bench.relay.result import DIRECT, RELAY, Result, Sample
-from tools.bench.relay.world import Options, Pods, World
+from tools.bench.relay.world import Pods, World
+from tools.bench.runner import Options
+from tools.bench.samples import OURS, REFERENCE, Result, Sample
 from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.pods.relay import RelayProcess
 
@@ -28,8 +29,8 @@ COLD, RESTART, REFUSED, BLACK_HOLE = (
 
 
 def starts(world: World, options: Options) -> list[Result]:
-    direct = Result(COLD, DIRECT)
-    results = {name: Result(name, RELAY) for name in (COLD, RESTART, REFUSED, BLACK_HOLE)}
+    direct = Result(COLD, REFERENCE)
+    results = {name: Result(name, OURS) for name in (COLD, RESTART, REFUSED, BLACK_HOLE)}
     pods = world.pods(PODS)
     for _ in range(options.runs):
         direct.samples.append(_list_directly(world, pods, seconds=options.seconds))
