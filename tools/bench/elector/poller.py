@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-from tools.bench.elector.candidate import Contender
 from tools.bench.elector.timeline import NO_ANSWER, Reply
+from tools.harness.peers.candidate import CandidatePod
+from tools.harness.pods.elector import ElectorPod
 
+Contender = ElectorPod | CandidatePod
 REQUEST = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 CONNECT_TIMEOUT = 0.2
 # More requests in the socket of a silent pod than this: asked at the slow rate only.

@@ -14,10 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tools.bench.elector.candidate import CandidatePod, Contender
 from tools.bench.elector.install import Sidecar
 from tools.bench.elector.main_process import MainProcess
-from tools.bench.elector.poller import Poller, Target, boottime
+from tools.bench.elector.poller import Contender, Poller, Target, boottime
 from tools.bench.elector.timeline import Reply, first_200
 from tools.bench.pace import sleep, wait_for
 from tools.bench.process import AS_IN_IMAGES
@@ -26,6 +25,7 @@ from tools.harness.controlplane.audit import AuditEvent
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fault_proxy.fault import Fault
 from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
+from tools.harness.peers.candidate import CandidatePod
 from tools.harness.pods.elector import ELECTOR_RULES, ElectorPod
 from tools.harness.pods.fleet import LEASE, Fleet, kubeconfig
 
@@ -142,9 +142,9 @@ class Side:
 
     def _theirs(self, name: str, server: str) -> Contender:
         config = kubeconfig(self.world.plane, self.namespace, server=server)
-        flags = ["--kubeconfig", str(config), "--namespace", self.namespace]
+        flags = ["--kubeconfig", str(config), "--namespace", self.namespace, "--lease", LEASE]
         flags += ["--listen", "127.0.0.1:0", *CLIENT_GO_TIMING, *self._setup.flags]
-        return CandidatePod(self.world.candidate, name, LEASE, flags)
+        return CandidatePod(self.world.candidate, name, flags)
 
     def start(self, pod: Contender) -> None:
         """A new process (and main) of a pod that does not run; returns when it listens."""

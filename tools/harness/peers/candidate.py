@@ -1,14 +1,18 @@
 """One client-go candidate as a process: what our electors share a Lease with.
 
-Guarantee: whatever a test does to it (freeze, kill), `stop` leaves no process behind. Its terms are
-read from its own journal (callbacks of client-go), so a frozen one does not know that it ended.
+Knows the flags and the journal of `clientgo/`. Guarantee: whatever a test does to it (freeze,
+kill), `stop` leaves no process and no file behind. Its terms are read from its own journal
+(callbacks of client-go), so a frozen one does not know that it ended.
 """
 
 import json
+import shutil
 import signal
 import subprocess
 import tempfile
 import time
+import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -16,8 +20,9 @@ from typing import Any, Self
 
 from tools.harness.controlplane.clients.answer import ask
 from tools.harness.peers.build import candidate_binary
-from tools.harness.pods.elector import POLL_INTERVAL, START_TIMEOUT
+from tools.harness.pods.child import START_TIMEOUT, Child
 
+POLL_INTERVAL = 0.005
 # Beside an elector at 4s/1s/2s: the same lease, the same time between two renewals, and the
 # renew deadline in the proportion of client-go's defaults (15/10/2), rounded up.
 FAST = ("--lease-duration=4s", "--renew-deadline=3s", "--retry-period=1s")
@@ -32,7 +37,77 @@ class LeaderTerm:
     ended_at: float | None
 
 
-class ClientGoCandidate:
+class CandidatePod(Child):
+    """`flags` as on the command line, credentials included. Without an `identity` each start has a
+    new one, as that of a restarted container."""
+
+    def __init__(
+        self, binary: Path, name: str, flags: Sequence[str], *, identity: str = ""
+    ) -> None:
+        self.name = name
+        self.identity = identity
+        self.port = 0
+        self._has_own_identity = bool(identity)
+        self._command = [str(binary), *flags]
+        self._folder = Path(tempfile.mkdtemp(prefix=f"candidate-{name}-"))
+        self._journal = self._folder / "journal"
+        self._journal.touch()
+        self._start = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def start(self, *, wait: bool = True) -> Self:
+        if not self._has_own_identity:
+            self.identity = f"{self.name}_{uuid.uuid4()}"
+        self._start = self._journal.stat().st_size
+        with self._journal.open("ab") as journal, (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*self._command, "--identity", self.identity],
+                stdin=subprocess.DEVNULL,
+                stdout=journal,
+                stderr=log,
+                env={"PATH": "/usr/bin:/bin"},
+            )
+        if wait:
+            self.wait_listening()
+        return self
+
+    def wait_listening(self) -> None:
+        deadline = time.monotonic() + START_TIMEOUT
+        while not (listening := self._events("listening", since=self._start)):
+            if time.monotonic() > deadline or not self.is_running:
+                raise AssertionError(f"{self.name} did not start: {self.log_text()}")
+            time.sleep(POLL_INTERVAL)
+        self.port = int(listening[-1]["address"].rpartition(":")[2])
+
+    def log_text(self) -> str:
+        return (self._folder / "log").read_text(errors="replace")
+
+    def terminate(self) -> None:
+        self.signal(signal.SIGTERM)
+
+    def stop(self) -> None:
+        if self.is_running:
+            self.kill()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _events(self, *names: str, since: int = 0) -> list[dict[str, Any]]:
+        """From this byte of the journal on."""
+        lines = self._journal.read_bytes()[since:].splitlines(keepends=True)
+        events = [json.loads(line) for line in lines if line.endswith(b"\n")]
+        return [event for event in events if event["event"] in names]
+
+
+class ClientGoCandidate(CandidatePod):
     """Built against client-go `version`; holds the identity `name` verbatim."""
 
     def __init__(
@@ -48,56 +123,16 @@ class ClientGoCandidate:
         loops: bool = False,
     ) -> None:
         """`releases`: ReleaseOnCancel; `loops`: after a loss it contends again."""
-        self.name = name
-        self.identity = name
-        self.port = 0
-        self._command = [
-            str(candidate_binary(version)),
+        flags = [
             f"--kubeconfig={kubeconfig}",
             f"--namespace={namespace}",
             f"--lease={lease}",
-            f"--identity={name}",
             "--listen=127.0.0.1:0",
             f"--release-on-cancel={str(releases).lower()}",
             f"--loop={str(loops).lower()}",
             *timing,
         ]
-        self._process: subprocess.Popen[bytes] | None = None
-        self._folder = Path(tempfile.mkdtemp(prefix=f"candidate-{name}-"))
-        self._journal = self._folder / "journal"
-        self._journal.touch()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        self.stop()
-
-    @property
-    def is_running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
-
-    def start(self) -> Self:
-        """A new process of the same identity; returns when it listens."""
-        known = len(self._events("listening"))
-        with self._journal.open("ab") as journal, (self._folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=journal, stderr=log
-            )
-        deadline = time.monotonic() + START_TIMEOUT
-        while len(self._events("listening")) == known:
-            if time.monotonic() > deadline or not self.is_running:
-                raise AssertionError(f"{self.name} did not start: {self.log_text()}")
-            time.sleep(POLL_INTERVAL)
-        self.port = int(self._events("listening")[-1]["address"].rpartition(":")[2])
-        return self
-
-    # ── what it says ──
+        super().__init__(candidate_binary(version), name, flags, identity=name)
 
     def is_leader(self) -> bool:
         """Its own word: IsLeader() of client-go."""
@@ -114,43 +149,3 @@ class ClientGoCandidate:
             else:
                 found[-1] = LeaderTerm(self.identity, found[-1].started_at, at)
         return found
-
-    def log_text(self) -> str:
-        return (self._folder / "log").read_text(errors="replace")
-
-    # ── what is done to it ──
-
-    def freeze(self) -> None:
-        self._running().send_signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        self._running().send_signal(signal.SIGCONT)
-
-    def kill(self) -> None:
-        """SIGKILL, and gone when it returns."""
-        self._running().kill()
-        self._running().wait()
-
-    def terminate(self) -> None:
-        self._running().terminate()
-
-    def wait(self, timeout: float = START_TIMEOUT) -> int:
-        """Its exit status."""
-        return self._running().wait(timeout)
-
-    def stop(self) -> None:
-        if self._process is not None and self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()
-        for path in self._folder.iterdir():
-            path.unlink()
-        self._folder.rmdir()
-
-    def _events(self, *names: str) -> list[dict[str, Any]]:
-        lines = self._journal.read_text().splitlines()
-        events = [json.loads(line) for line in lines if line.endswith("}")]
-        return [event for event in events if event["event"] in names]
-
-    def _running(self) -> subprocess.Popen[bytes]:
-        assert self._process is not None, f"{self.name} was not started"
-        return self._process

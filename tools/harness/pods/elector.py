@@ -18,11 +18,8 @@ from typing import Any, Self
 from tools.harness.controlplane.clients.answer import ANSWER_TIMEOUT, Answer, ask
 from tools.harness.controlplane.guardian import Guardian
 from tools.harness.pods.arguments import latest_of_each
+from tools.harness.pods.child import POLL_INTERVAL, START_TIMEOUT, Child
 from tools.harness.pods.forks import Fork, Running, are_allowed, can_fork
-
-# A start on a busy machine; a quiet one needs half a second.
-START_TIMEOUT = 30.0
-POLL_INTERVAL = 0.02
 
 # What an elector needs; the manifests ship the same (get, watch and update by name).
 ELECTOR_RULES: list[dict[str, list[str]]] = [
@@ -35,7 +32,7 @@ ELECTOR_RULES: list[dict[str, list[str]]] = [
 
 
 @dataclass
-class ElectorPod:
+class ElectorPod(Child):
     """`flags` as on the command line; credentials are flags too. Starts with `start`."""
 
     name: str
@@ -50,13 +47,11 @@ class ElectorPod:
     guardian: Guardian | None = None
 
     def __post_init__(self) -> None:
-        self._process: Running | None = None
         prefix = f"elector-{self.name}-"
         with tempfile.NamedTemporaryFile(prefix=prefix, suffix=".log", delete=False) as log:
             self._log = Path(log.name)
         self.port = 0
         self.identity = ""
-        self._is_frozen = False
 
     def __enter__(self) -> Self:
         return self
@@ -68,14 +63,6 @@ class ElectorPod:
         at: TracebackType | None,
     ) -> None:
         self.stop()
-
-    @property
-    def pid(self) -> int:
-        return self._running().pid
-
-    @property
-    def is_running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
 
     def start(self, *, wait: bool = True) -> Self:
         """A new process, so a new identity; on another port than before."""
@@ -100,7 +87,6 @@ class ElectorPod:
             self._process = self._fresh(words, environ)
         if self.guardian is not None:
             self.guardian.watch(self._process.pid)
-        self._is_frozen = False
         if wait:
             self.wait_listening()
         return self
@@ -161,35 +147,10 @@ class ElectorPod:
 
     # ── what is done to it ──
 
-    def signal(self, number: int) -> None:
-        self._running().send_signal(number)
-
-    def freeze(self) -> None:
-        self.signal(signal.SIGSTOP)
-        self._is_frozen = True
-
-    def thaw(self) -> None:
-        self.signal(signal.SIGCONT)
-        self._is_frozen = False
-
-    def kill(self) -> None:
-        """SIGKILL, and gone when it returns."""
-        self._running().kill()
-        self._running().wait()
-
     def terminate(self) -> None:
         self.signal(signal.SIGTERM)
 
-    def wait(self, timeout: float = START_TIMEOUT) -> int:
-        """Its exit status."""
-        return self._running().wait(timeout)
-
     def stop(self) -> None:
-        if self._process is not None and self._process.poll() is None:
-            self._process.kill()
-            self._process.wait()
+        if self.is_running:
+            self.kill()
         self._log.unlink(missing_ok=True)
-
-    def _running(self) -> Running:
-        assert self._process is not None, f"{self.name} was not started"
-        return self._process

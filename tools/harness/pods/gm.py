@@ -18,8 +18,9 @@ from tools.harness.controlplane.clients.answer import ask, exchange
 from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.controlplane.guardian import Guardian
 from tools.harness.controlplane.reservation import LOOPBACK, Reservation
+from tools.harness.pods.child import POLL_INTERVAL, START_TIMEOUT
 from tools.harness.pods.elector import ElectorPod
-from tools.harness.pods.process import POLL_INTERVAL, START_TIMEOUT, Process
+from tools.harness.pods.process import Process
 from tools.harness.pods.relay import RelayProcess
 
 LEASE = "gm"

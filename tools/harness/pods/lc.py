@@ -14,7 +14,8 @@ from typing import Any, Self
 from tools.harness.controlplane.clients.answer import Answer, ask
 from tools.harness.controlplane.guardian import Guardian
 from tools.harness.controlplane.reservation import LOOPBACK
-from tools.harness.pods.process import POLL_INTERVAL, Process
+from tools.harness.pods.child import POLL_INTERVAL
+from tools.harness.pods.process import Process
 from tools.harness.pods.relay import RelayProcess
 
 Json = dict[str, Any]

@@ -6,7 +6,6 @@ Guarantees: its ports stay its own over restarts, and its log spans them; whatev
 """
 
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -21,15 +20,12 @@ from typing import Self
 from tools.harness.controlplane.guardian import Guardian
 from tools.harness.controlplane.reservation import Reservation
 from tools.harness.pods.arguments import REPEATED, latest_of_each
+from tools.harness.pods.child import POLL_INTERVAL, START_TIMEOUT, Child
 from tools.harness.pods.command import run_program
-from tools.harness.pods.forks import Fork, Running, are_allowed, can_fork
-
-# Seconds for a start on a busy machine; a quiet one needs half a second.
-START_TIMEOUT = 30.0
-POLL_INTERVAL = 0.02
+from tools.harness.pods.forks import Fork, are_allowed, can_fork
 
 
-class Process(ABC):
+class Process(Child, ABC):
     """A context manager that starts and stops it."""
 
     def __init__(
@@ -56,7 +52,6 @@ class Process(ABC):
         self._guardian = guardian
         # Whether its processes may be forked; not where its own memory is measured.
         self.may_fork = True
-        self._process: Running | None = None
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -79,33 +74,10 @@ class Process(ABC):
     def start(self) -> Self:
         """A new process with the same ports and the same data."""
 
-    @property
-    def pid(self) -> int:
-        return self._running().pid
-
-    @property
-    def is_running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
-
-    def freeze(self) -> None:
-        self._running().send_signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        self._running().send_signal(signal.SIGCONT)
-
-    def kill(self) -> None:
-        """SIGKILL, and gone when it returns."""
-        self._running().kill()
-        self._running().wait()
-
     def terminate(self) -> int:
         """SIGTERM; its exit status."""
         self._running().terminate()
         return self.wait()
-
-    def wait(self, timeout: float = START_TIMEOUT) -> int:
-        """Its exit status."""
-        return self._running().wait(timeout)
 
     def stop(self) -> None:
         """Kills it and gives back everything; may be called again."""
@@ -171,10 +143,6 @@ class Process(ABC):
             if time.monotonic() > deadline or not self.is_running:
                 raise AssertionError(f"{self.name} did not {what}: {self.log_text()[-4000:]}")
             time.sleep(POLL_INTERVAL)
-
-    def _running(self) -> Running:
-        assert self._process is not None, f"{self.name} was not started"
-        return self._process
 
 
 def installed(program: str) -> Path:

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
-from tools.bench.elector.candidate import CandidatePod, Contender
 from tools.bench.elector.install import CHECKOUT
-from tools.bench.elector.poller import Poller, boottime
+from tools.bench.elector.poller import Contender, Poller, boottime
 from tools.bench.elector.side import CLIENT_GO_TIMING, Setup, Side, World, realtime
 from tools.bench.pace import TookTooLong, sleep
 from tools.bench.process import MIB, cpu_seconds, memory
 from tools.bench.progress import say
 from tools.bench.samples import OURS, REFERENCE, Result, Sample
+from tools.harness.peers.candidate import CandidatePod
 from tools.harness.pods.fleet import LEASE, kubeconfig
 
 # Steady at last: first collections, caches and connections are done with.
@@ -92,9 +92,9 @@ def crowd(world: World, *, window: float) -> list[Result]:
     say(f"cost: {CROWD} candidates each, started one after the other")
     with ExitStack() as stack:
         theirs = stack.enter_context(Side(world, Setup(REFERENCE, replicas=0)))
-        flags = ["--kubeconfig", str(kubeconfig(world.plane, theirs.namespace))]
+        flags = ["--kubeconfig", str(kubeconfig(world.plane, theirs.namespace)), "--lease", LEASE]
         flags += ["--namespace", theirs.namespace, "--candidates", str(CROWD), *CLIENT_GO_TIMING]
-        process = CandidatePod(world.candidate, "crowd", LEASE, flags)
+        process = CandidatePod(world.candidate, "crowd", flags)
         stack.callback(process.stop)
         process.start(wait=False)
         world.guard(process.pid)

@@ -6,8 +6,7 @@ counted, whenever it was asked for. A Lease that the woken ex-leader empties was
 
 from contextlib import ExitStack
 
-from tools.bench.elector.candidate import Contender
-from tools.bench.elector.poller import boottime
+from tools.bench.elector.poller import Contender, boottime
 from tools.bench.elector.scenarios.scenario import Play, Scenario
 from tools.bench.elector.side import Setup, Side, holder
 from tools.bench.pace import sleep, wait_for

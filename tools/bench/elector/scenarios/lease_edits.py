@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-from tools.bench.elector.candidate import Contender
-from tools.bench.elector.poller import boottime
+from tools.bench.elector.poller import Contender, boottime
 from tools.bench.elector.scenarios.scenario import Play, Scenario
 from tools.bench.elector.side import Setup, Side
 from tools.bench.elector.timeline import gap

@@ -1,7 +1,6 @@
 """Who leads when the API server refuses everybody for a while, and how soon after healing."""
 
-from tools.bench.elector.candidate import Contender
-from tools.bench.elector.poller import boottime
+from tools.bench.elector.poller import Contender, boottime
 from tools.bench.elector.scenarios.scenario import Play, Scenario
 from tools.bench.elector.side import Setup, Side, apply_to_all
 from tools.bench.pace import sleep

@@ -10,8 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from tools.bench.elector.candidate import Contender
-from tools.bench.elector.poller import Poller
+from tools.bench.elector.poller import Contender, Poller
 from tools.bench.elector.side import Setup, Side, World
 from tools.bench.elector.timeline import overlap
 from tools.bench.pace import TookTooLong, stop

@@ -2,14 +2,14 @@
 
 import socket
 
-from tools.bench.elector.candidate import CandidatePod, Contender
-from tools.bench.elector.poller import REQUEST, boottime
+from tools.bench.elector.poller import REQUEST, Contender, boottime
 from tools.bench.elector.side import CLIENT_GO_TIMING, World
 from tools.bench.pace import TookTooLong, sleep
 from tools.bench.process import AS_IN_IMAGES, cpu_seconds
 from tools.bench.progress import say
 from tools.bench.samples import OURS, REFERENCE, Result, Sample
 from tools.harness.controlplane.reservation import Reservation
+from tools.harness.peers.candidate import CandidatePod
 from tools.harness.pods.elector import ELECTOR_RULES, ElectorPod
 from tools.harness.pods.fleet import Fleet, kubeconfig
 
@@ -73,8 +73,8 @@ def _pod(world: World, lease: Fleet, kind: str, port: int) -> Contender:
             interpreter=interpreter,
             environ=AS_IN_IMAGES,
         )
-    config = ["--kubeconfig", str(kubeconfig(world.plane, lease.namespace))]
-    return CandidatePod(world.candidate, "pod", lease.lease, [*config, *listen, *CLIENT_GO_TIMING])
+    flags = ["--kubeconfig", str(kubeconfig(world.plane, lease.namespace)), "--lease", lease.lease]
+    return CandidatePod(world.candidate, "pod", [*flags, *listen, *CLIENT_GO_TIMING])
 
 
 def _await(port: int, *, is_200: bool) -> float:

@@ -1,7 +1,6 @@
 """How long nobody leads after the leader is killed, terminated or cut off."""
 
-from tools.bench.elector.candidate import Contender
-from tools.bench.elector.poller import boottime
+from tools.bench.elector.poller import Contender, boottime
 from tools.bench.elector.scenarios.scenario import Play, Scenario
 from tools.bench.elector.side import LEASE_DURATION, Setup, Side
 from tools.bench.pace import sleep, wait_for
