@@ -13,23 +13,20 @@ from __future__ import annotations
 import base64
 import http.client
 import json
-import secrets
 import shutil
 import signal
 import ssl
-import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from http import HTTPStatus
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Unpack
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from tools.harness.controlplane import build
-from tools.harness.controlplane.access.accounts import TOKEN_LIFETIME, Rule, ServiceAccounts, expect
+from tools.harness.controlplane.access.accounts import TOKEN_LIFETIME, Rule, ServiceAccounts
 from tools.harness.controlplane.access.certificates import (
     Authority,
     CertificateFiles,
@@ -37,6 +34,7 @@ from tools.harness.controlplane.access.certificates import (
 )
 from tools.harness.controlplane.access.kubeconfig import write_kubeconfig
 from tools.harness.controlplane.access.service_account import ServiceAccountDirectory
+from tools.harness.controlplane.api_server import STOP_TIMEOUT, ApiServer, Run
 from tools.harness.controlplane.audit import (
     POLICY,
     RESPONSE_COMPLETE,
@@ -46,27 +44,24 @@ from tools.harness.controlplane.audit import (
 )
 from tools.harness.controlplane.clients.admin import AdminClient, Json
 from tools.harness.controlplane.clients.answer import exchange
-from tools.harness.controlplane.daemon import Daemon, Runnable
+from tools.harness.controlplane.daemon import Runnable
 from tools.harness.controlplane.flags import (
     apiserver_flags,
     etcd_flags,
     flags_with_nodes,
     flags_without_nodes,
 )
-from tools.harness.controlplane.guardian import Guardian
 from tools.harness.controlplane.reservation import LOOPBACK, Reservation
 
 # Seconds for a start on a busy machine; a quiet one needs about 5.
 START_TIMEOUT = 120.0
-# Seconds for a graceful end, which waits for requests in flight; then SIGKILL.
-STOP_TIMEOUT = 20.0
 READY_POLL_INTERVAL = 0.05
 # What a client may call the server, besides by its address; the last one is that of its Service.
 SERVER_HOSTS = (LOOPBACK, "localhost", "kubernetes.default.svc", "10.96.0.1")
 ADMIN_USER = "controlplane-admin"
 
 
-class ControlPlane:
+class ControlPlane(ApiServer):
     """Starts with `start` or as a context manager; programs are built where missing.
 
     `features`: feature gates that are switched on, or as in `WatchList=false`; `apis`: group
@@ -86,17 +81,13 @@ class ControlPlane:
         plugins: Sequence[str] = (),
         has_nodes: bool = False,
         host: str = LOOPBACK,
-        run: Callable[[Sequence[str], Path], Runnable] | None = None,
+        run: Run | None = None,
     ) -> None:
         programs = {name: str(build.binary(name)) for name in ("etcd", "kube-apiserver")}
-        self.folder = Path(tempfile.mkdtemp(prefix="edge-sidecars-controlplane-"))
-        self.guardian = Guardian(self.folder)
+        super().__init__("edge-sidecars-controlplane-", host, run)
         self._reservations = [Reservation() for _ in range(3)]
         ports = (held.port for held in self._reservations)
         self.port, self._etcd_port, etcd_peer_port = ports
-        self.host = host
-        self._run = run or self._run_here
-        self.server = f"https://{host}:{self.port}"
         self._audit_log = AuditLog(self.folder / "audit.log")
         self._signing_key = ec.generate_private_key(ec.SECP256R1())
         write_private_key(self.folder / "service-account.key", self._signing_key)
@@ -136,25 +127,9 @@ class ControlPlane:
     def _daemon(self, name: str, command: Sequence[str]) -> Runnable:
         return self._run(command, self.folder / f"{name}.log")
 
-    def _run_here(self, command: Sequence[str], log: Path) -> Runnable:
-        return Daemon(command, log=log, guardian=self.guardian)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.stop()
-
     # Processes
 
     def start(self) -> None:
-        """Returns when the API server is ready. Raises ChildProcessError with a log's end."""
         with ExitStack() as stack:
             stack.callback(self.stop)
             self._etcd.start()
@@ -162,35 +137,16 @@ class ControlPlane:
             stack.pop_all()
 
     def stop(self) -> None:
-        """Kills both servers and removes the folder; may be called again."""
         self.stop_apiserver()
         self.stop_etcd()
         self.guardian.close()
         for held in self._reservations:
             held.release()
 
-    def start_apiserver(self) -> None:
-        """Starts it on the same port with the same data; returns when it is ready."""
-        self._apiserver.start()
-        self.wait_ready()
-
-    def stop_apiserver(self, *, graceful: bool = False) -> None:
-        """Kills it; `graceful`: SIGTERM, with up to STOP_TIMEOUT for requests in flight."""
-        number = signal.SIGTERM if graceful else signal.SIGKILL
-        self._apiserver.stop(number, timeout=STOP_TIMEOUT)
-
     @property
     def apiserver_pid(self) -> int:
         """Of the present process."""
         return self._apiserver.pid
-
-    def freeze(self) -> None:
-        """Stops the API server with SIGSTOP: connections are accepted, nothing is answered."""
-        self._apiserver.freeze()
-
-    def thaw(self) -> None:
-        """Lets a frozen API server run on."""
-        self._apiserver.thaw()
 
     def start_etcd(self) -> None:
         """Starts etcd with the same data; returns when the API server is ready again."""
@@ -233,8 +189,6 @@ class ControlPlane:
         return answer.json()
 
     def wait_ready(self) -> None:
-        """Returns when /readyz answers 200. Raises ChildProcessError if a server has ended,
-        TimeoutError after START_TIMEOUT seconds."""
         deadline = time.monotonic() + START_TIMEOUT
         said = "no answer"
         while time.monotonic() < deadline:
@@ -260,7 +214,6 @@ class ControlPlane:
 
     @property
     def admin(self) -> AdminClient:
-        """A client that may do anything."""
         return self.client()
 
     def client(self, token: str | None = None, *, port: int | None = None) -> AdminClient:
@@ -270,14 +223,12 @@ class ControlPlane:
         return AdminClient(self.host, port or self.port, context, token=token)
 
     def tls(self, *, as_admin: bool = True) -> ssl.SSLContext:
-        """Trusts the API server; `as_admin`: with the certificate of who may do anything."""
         context = ssl.create_default_context(cafile=str(self.ca_bundle))
         if as_admin:
             context.load_cert_chain(self._admin_files.certificate, self._admin_files.key)
         return context
 
     def admin_kubeconfig(self, *, server: str | None = None) -> Path:
-        """A kubeconfig that may do anything; `server`: another way there, such as a proxy."""
         return self._write_kubeconfig("admin", self._admin_files, server, "default")
 
     def kubeconfig_for(
@@ -290,8 +241,6 @@ class ControlPlane:
         server: str | None = None,
         expires_in: float = TOKEN_LIFETIME,
     ) -> Path:
-        """A kubeconfig with a token of the account, which is created, allowed to do `rules` in its
-        namespace and `cluster_rules` everywhere, and nothing else."""
         self._accounts.ensure(namespace, service_account, rules, cluster_rules=cluster_rules)
         token = self.new_token(namespace, service_account, expires_in=expires_in)
         return self._write_kubeconfig(service_account, token, server, namespace)
@@ -305,8 +254,6 @@ class ControlPlane:
         cluster_rules: Sequence[Rule] = (),
         expires_in: float = TOKEN_LIFETIME,
     ) -> ServiceAccountDirectory:
-        """The account of `kubeconfig_for` as a pod sees it: a directory with token, ca.crt and
-        namespace, of which the tests can replace the contents."""
         self._accounts.ensure(namespace, service_account, rules, cluster_rules=cluster_rules)
         return ServiceAccountDirectory(
             self._new_path(service_account, "serviceaccount"),
@@ -345,22 +292,14 @@ class ControlPlane:
     def create_namespace(self, prefix: str = "test") -> str:
         """Creates a namespace with its default service account (in a cluster, the controller
         manager makes that); returns its name."""
-        name = f"{prefix}-{secrets.token_hex(4)}"
-        metadata = {"metadata": {"name": name}}
-        expect(self.admin.post("/api/v1/namespaces", metadata))
+        name = super().create_namespace(prefix)
         self._accounts.ensure(name, "default", [])
         return name
 
     def audit(
         self, *, stage: str | None = RESPONSE_COMPLETE, **selectors: Unpack[AuditSelectors]
     ) -> Sequence[AuditEvent]:
-        """The recorded events up to now (see AuditLog.events); all stages with `stage=None`."""
         return self._audit_log.events(stage=stage, **selectors)
-
-    def count_requests(self, **selectors: Unpack[AuditSelectors]) -> int:
-        """The requests that were received up to now, watches that still run included."""
-        events = self._audit_log.events(stage=None, **selectors)
-        return len({event.audit_id for event in events})
 
     @property
     def _accounts(self) -> ServiceAccounts:
@@ -381,6 +320,3 @@ class ControlPlane:
             credentials=credentials,
             namespace=namespace,
         )
-
-    def _new_path(self, name: str, suffix: str) -> Path:
-        return self.folder / f"{name}-{secrets.token_hex(4)}.{suffix}"

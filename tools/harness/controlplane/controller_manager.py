@@ -14,7 +14,8 @@ from types import TracebackType
 from typing import Self
 
 from tools.harness.controlplane import build
-from tools.harness.controlplane.cluster import STOP_TIMEOUT, ControlPlane
+from tools.harness.controlplane.api_server import STOP_TIMEOUT
+from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.daemon import Daemon
 
 CONTROLLERS = (

@@ -26,8 +26,8 @@ from tools.harness.containers.engine.lab import DockerLab
 from tools.harness.containers.networks.network import Network
 from tools.harness.containers.networks.router import Router, owner
 from tools.harness.controlplane.access.accounts import expect
+from tools.harness.controlplane.api_server import STOP_TIMEOUT
 from tools.harness.controlplane.clients.kustomize import kustomize
-from tools.harness.controlplane.cluster import STOP_TIMEOUT
 from tools.harness.controlplane.controller_manager import ControllerManager
 from tools.harness.controlplane.daemon import Daemon
 from tools.harness.nodes import programs, workloads

@@ -15,9 +15,10 @@ from typing import Any, Self
 
 from pool_sidecar.core.controller.node_state import DEFAULT_POOL_LABEL
 from tools.harness.controlplane.access.accounts import RequestRefusedError, expect
+from tools.harness.controlplane.api_server import STOP_TIMEOUT
 from tools.harness.controlplane.clients import kubectl
 from tools.harness.controlplane.clients.kept_client import KeptClient
-from tools.harness.controlplane.cluster import STOP_TIMEOUT, ControlPlane
+from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.controller_manager import ControllerManager
 from tools.harness.controlplane.daemon import Daemon
 from tools.harness.nodes import programs
