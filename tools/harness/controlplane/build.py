@@ -41,7 +41,9 @@ PROGRESS_INTERVAL = 10.0
 # Seconds in which a program says its version, on a busy machine.
 VERSION_TIMEOUT = 30.0
 # How a program is asked for its version, where that is not --version.
-_ASKED = {"kubectl": ["version", "--client"], "helm": ["version"]}
+_ASKED = {"kubectl": ["version", "--client"], "helm": ["version"], "kustomize": ["version"]}
+# The line of a terminal anew: ECMA-48, erase in line.
+_REWRITE = "\r\033[K"
 # Lines of a failed build that the error shows.
 MESSAGE_LINES = 30
 # Where Go looks for certificates on Linux: src/crypto/x509/root_linux.go.
@@ -330,7 +332,9 @@ def _run_with_progress(
             except subprocess.TimeoutExpired:
                 packages, _ = _read_build_log(log)
                 seconds = time.monotonic() - started
-                _say(f"{program.name}: {packages} packages{of_total} compiled, {seconds:.0f} s")
+                _say_meanwhile(
+                    f"{program.name}: {packages} packages{of_total} compiled, {seconds:.0f} s"
+                )
     if process.returncode != 0:
         _, messages = _read_build_log(log)
         raise BuildError(f"building {program.name} failed:\n" + "\n".join(messages))
@@ -345,7 +349,14 @@ def _read_build_log(log: Path) -> tuple[int, Sequence[str]]:
 
 
 def _say(message: str) -> None:
-    print(f"[control plane] {message}", file=sys.stderr, flush=True)
+    print(f"{_REWRITE * sys.stderr.isatty()}[control plane] {message}", file=sys.stderr, flush=True)
+
+
+def _say_meanwhile(message: str) -> None:
+    """On a terminal one line, which the next one takes the place of."""
+    is_terminal = sys.stderr.isatty()
+    text = f"{_REWRITE * is_terminal}[control plane] {message}"
+    print(text, end="" if is_terminal else "\n", file=sys.stderr, flush=True)
 
 
 def main() -> int:

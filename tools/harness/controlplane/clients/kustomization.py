@@ -1,6 +1,6 @@
-"""What `kubectl kustomize` makes of a folder.
+"""What `kubectl kustomize`, or kustomize itself, makes of a folder.
 
-Guarantees: nothing is downloaded; a folder that cannot be built raises kubectl's own words.
+Guarantees: nothing is downloaded; a folder that cannot be built raises the program's own words.
 """
 
 import os
@@ -12,12 +12,13 @@ TIMEOUT = 60.0
 
 
 class NotBuilt(Exception):
-    """kubectl refused; the message is what it printed."""
+    """The program refused; the message is what it printed."""
 
 
 def kustomize_text(folder: Path, *, kubectl: str) -> str:
-    """As it is printed. Raises `NotBuilt`."""
-    command = [kubectl, "kustomize", str(folder)]
+    """As it is printed; `kubectl` is the path of either program. Raises `NotBuilt`."""
+    word = "build" if Path(kubectl).name == "kustomize" else "kustomize"
+    command = [kubectl, word, str(folder)]
     # It ends before it would have to collect garbage.
     environ = {**os.environ, "GOGC": "off"}
     done = subprocess.run(
