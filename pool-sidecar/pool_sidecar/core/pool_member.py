@@ -131,10 +131,6 @@ class Report:
         _check(len(self.verdicts) < MAX_MEMBERS, "report.verdicts", f"below {MAX_MEMBERS}")
         _check(len(nodes) == len(self.verdicts), "report.verdicts", "one for each node")
 
-    def on(self, node: str) -> PeerVerdict | None:
-        """What it says of a node; None where it says nothing."""
-        return next((it for it in self.verdicts if it.node == node), None)
-
     def document(self) -> Json:
         verdicts = [it.document() for it in self.verdicts]
         return {"sequence": self.sequence, "every": self.every, "verdicts": verdicts}

@@ -134,12 +134,6 @@ class World:
         server = self.plane.server if link is None else link.url
         return [f"--server={server}", f"--service-account-dir={self._account.path}"]
 
-    def relay_requests(self, verb: str, *, since: float, resource: str = "pods") -> int:
-        """Of relays, received from then on (seconds since the epoch), still running or not."""
-        return self.plane.count_requests(
-            verb=verb, resource=resource, user_agent=USER_AGENT, since=since
-        )
-
 
 def at(relay: RelayProcess) -> list[str]:
     """Flags of the load program."""

@@ -279,7 +279,7 @@ class World:
         if voter not in self.told:
             return False
         changed_at, report = self.told[voter]
-        told = report.on(node)
+        told = next((it for it in report.verdicts if it.node == node), None)
         if told is None or self.now - changed_at > min(FRESH_PERIODS * report.every, MAX_AGE):
             return False
         if voter not in self.since_loss[node]:
