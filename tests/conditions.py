@@ -22,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from tests.integration.http_proxy import HttpProxy
 from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.access.certificates import Authority, CertificateFiles
 from tools.harness.controlplane.cluster import ControlPlane
@@ -30,7 +31,6 @@ from tools.harness.controlplane.reservation import LOOPBACK
 from tools.harness.pods.observers.observer import wait_for
 from tools.harness.pods.relay import RelayProcess
 from tools.harness.pods.wire.caller import Caller, Reply
-from tools.harness.pods.wire.http_proxy import HttpProxy
 from tools.harness.relay_objects import Contents
 
 # In the certificate of the harness' API server, and in no DNS: only the proxy can look it up.

@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from tests.container.edge import TIMING as EDGE_TIMING
+from tests.container.edge import EdgeContainers
+from tests.container.gm import TIMING as GM_TIMING
+from tests.container.gm import GmContainers
+from tests.integration.system.gm_cluster import plan_of
 from tests.unit.manifests.built import gm_rules
-from tools.harness.containers.edge import TIMING as EDGE_TIMING
-from tools.harness.containers.edge import EdgeContainers
 from tools.harness.containers.engine.lab import DockerLab
-from tools.harness.containers.gm import TIMING as GM_TIMING
-from tools.harness.containers.gm import GmContainers
 from tools.harness.containers.manifest import Manifest, Place
 from tools.harness.containers.networks.network import Network
 from tools.harness.containers.networks.router import Router, owner
@@ -25,7 +26,6 @@ from tools.harness.controlplane.access.accounts import Rule, expect
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.edge_node import RELAY
 from tools.harness.pods.system import AnySystem, node
-from tools.harness.system.gm_cluster import plan_of
 from tools.harness.system.workers import Workers
 from tools.harness.system.workload import Workload
 

@@ -13,9 +13,9 @@ import pytest
 
 from tests.container.cluster import ClusterNetwork, ContainerCluster
 from tests.container.earlier_release import build_earlier
+from tests.container.gm import PROBES, GmContainers
 from tools.harness.containers.elector import ElectorContainer
 from tools.harness.containers.engine.lab import DockerLab
-from tools.harness.containers.gm import PROBES, GmContainers
 from tools.harness.containers.networks.network import Network
 from tools.harness.containers.program import merged
 from tools.harness.controlplane.access.accounts import expect

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import yaml
 
+from tests.integration.relay.node.breakages import KUBELET, Word, started_as
 from tests.node.breaking import BreakingNode
 from tests.node.test_certificates import give_certificate
 from tests.unit.manifests import node_addons
 from tests.unit.manifests.built import MANIFESTS, named, overlay
-from tools.harness.nodes.breakages import KUBELET, Word, started_as
 from tools.harness.nodes.cluster import NodeCluster
 from tools.harness.nodes.images import PAUSE, WORKLOAD
 from tools.harness.nodes.node import IMAGES, Node

@@ -7,10 +7,10 @@ from contextlib import suppress
 
 import pytest
 
+from tests.integration.relay.node.breakages import ALL, Breakage
 from tests.node.breaking import BreakingNode
 from tests.node.cluster_breakages import OF_CLUSTER, ClusterBreakage
 from tools.harness.nodes import workloads
-from tools.harness.nodes.breakages import ALL, Breakage
 from tools.harness.nodes.cluster import NodeCluster
 from tools.harness.nodes.node import Done, Node
 from tools.harness.nodes.workloads import PLAIN, RELAYED, PodFacts

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from edge_sidecars.runtime.version import VERSION
+from tests.integration.collector import Collector
 from tools.harness.controlplane.access.service_account import ServiceAccountDirectory
 from tools.harness.pods.elector import ELECTOR_RULES, ElectorPod
 from tools.harness.pods.fleet import FAST_DURATION, LEASE, Fleet
 from tools.harness.pods.main import MainServer
-from tools.harness.pods.observers.collector import Collector
 from tools.harness.pods.observers.observer import wait_for, wait_for_leader
 
 LABEL = "example.com/role=leader"

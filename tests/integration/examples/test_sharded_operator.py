@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
+from tests.integration.shard_ring import ShardRing
 from tools.harness.controlplane.clients.admin import Json
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fixtures import require_program
 from tools.harness.peers.build import EXAMPLE_SOURCE, sharded_operator_binary
 from tools.harness.pods.observers.observer import wait_for
-from tools.harness.pods.shards.shard_ring import ShardRing
 
 NAME = "example.com/checksum"
 GATE = "ShardedListAndWatch"

@@ -23,13 +23,13 @@ from edge_sidecars.sedna_api.core.report import Report
 from tests.integration.gm.node_stream import NodeStream
 from tests.integration.gm.shop import Json, Shop
 from tests.integration.gm.test_reports import samples
+from tests.integration.shard_ring import ShardRing
 from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.reservation import LOOPBACK
 from tools.harness.pods.gm import REQUEST_TIMEOUT, GmProcess
 from tools.harness.pods.observers.observer import wait_for
 from tools.harness.pods.relay import RelayProcess
-from tools.harness.pods.shards.shard_ring import ShardRing
 
 NAMES = ("gm-0", "gm-1", "gm-2")
 MODES = ["active-standby", "active-active", "relay"]

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.pool.hall import Nodes, borrows, until
+from tests.integration.raw_client import RawClient
 from tests.integration.relay.passed_on.test_tunnel import SPDY, echo, tls_server
 from tests.integration.relay.upstream import of_relays, parameter, verbs
 from tools.harness.controlplane.access.accounts import expect
@@ -30,7 +31,6 @@ from tools.harness.controlplane.reservation import LOOPBACK
 from tools.harness.pods.pools.member import PoolNode
 from tools.harness.pods.relay import RelayProcess
 from tools.harness.pods.wire.caller import Caller, Watching
-from tools.harness.pods.wire.raw_client import RawClient
 
 pytestmark = pytest.mark.slow
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.http_proxy import HttpProxy
 from tests.integration.pool.hall import Nodes, borrows, hall, until
 from tests.integration.pool.nodes import members
 from tests.integration.pool.test_detour import is_over
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.pools.member import PoolNode
-from tools.harness.pods.wire.http_proxy import HttpProxy
 
 HOST = "kubernetes.default.svc"
 BASIC = "Basic " + base64.b64encode(b"user:secret").decode()

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.integration.system.gm_cluster import EXAMPLES, GmCluster, plan_of
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.controller_manager import ControllerManager
 from tools.harness.controlplane.fixtures import require_program
 from tools.harness.controlplane.schemas import sedna_kinds
 from tools.harness.pods.system import MODES, System
-from tools.harness.system.gm_cluster import EXAMPLES, GmCluster, plan_of
 from tools.harness.system.workers import Workers
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.integration.system.gm_cluster import EXAMPLES, GmCluster
 from tools.harness.pods.system import System
-from tools.harness.system.gm_cluster import EXAMPLES, GmCluster
 
 pytestmark = pytest.mark.long
 

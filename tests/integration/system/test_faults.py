@@ -5,9 +5,9 @@ from contextlib import ExitStack
 
 import pytest
 
+from tests.integration.system.gm_cluster import HEALING, GmCluster
 from tools.harness.pods.edge_node import RELAY
 from tools.harness.system import faults
-from tools.harness.system.gm_cluster import HEALING, GmCluster
 from tools.harness.system.ordeal import Ordeal
 
 pytestmark = pytest.mark.long

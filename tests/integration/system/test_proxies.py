@@ -18,6 +18,7 @@ from edge_sidecars.runtime.cli.proxies import proxy_variables
 from edge_sidecars.runtime.cli.values import BadInput
 from lc.stream.stream_link import gm_proxy
 from tests.integration.gm.streams import Cloud, document, eventually, play, running_gm, running_lc
+from tests.integration.http_proxy import HttpProxy
 from tools.harness.controlplane.access.certificates import Authority
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.command import run
@@ -28,7 +29,6 @@ from tools.harness.pods.pools.controller import PoolControllerProcess
 from tools.harness.pods.process import Process
 from tools.harness.pods.relay import RelayProcess
 from tools.harness.pods.wire.caller import Caller
-from tools.harness.pods.wire.http_proxy import HttpProxy
 
 pytestmark = pytest.mark.long
 

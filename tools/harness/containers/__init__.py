@@ -1,1 +1,1 @@
-"""The images as containers: a Docker engine, networks, pods, edge nodes."""
+"""The images as containers: a Docker engine, networks, pods."""

@@ -13,9 +13,9 @@ import pytest
 from edge_sidecars.kubeapi import ApiTransport, NotSent, Plain, ProxyRefused, Unreachable
 from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
 from edge_sidecars.runtime.cli.proxies import proxy_variables
+from tests.integration.http_proxy import HttpProxy
 from tests.integration.lib.kubeapi.sending import Run, answer_all, ask
 from tools.harness.controlplane.access.certificates import Authority
-from tools.harness.pods.wire.http_proxy import HttpProxy
 from tools.harness.pods.wire.raw_server import RawServer
 
 HOST = "api.test"

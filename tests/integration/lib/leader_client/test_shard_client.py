@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from edge_sidecars.leader_client import Shard, ShardClient, shard_of
+from tests.integration.shard_ring import ShardRing
 from tests.unit.repository.checkout import fences
 from tools.harness.pods.observers.observer import wait_for
-from tools.harness.pods.shards.shard_ring import ShardRing
 
 # Seconds; documents come each second, and the machine may be busy.
 VALIDITY = 4.0

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.http_proxy import HttpProxy
 from tools.harness.controlplane.access.certificates import Authority
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.reservation import LOOPBACK
 from tools.harness.pods.relay import RelayProcess
 from tools.harness.pods.wire.caller import Caller
-from tools.harness.pods.wire.http_proxy import HttpProxy
 from tools.harness.pods.wire.raw_server import Connection, RawServer
 
 pytestmark = pytest.mark.slow

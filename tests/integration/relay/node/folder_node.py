@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from relay_node.installer import units
-from tools.harness.nodes import breakages
-from tools.harness.nodes.breakages import CONTAINERD, DATA, KEY, KUBELET, RELAY, UNITS
+from tests.integration.relay.node import breakages
+from tests.integration.relay.node.breakages import CONTAINERD, DATA, KEY, KUBELET, RELAY, UNITS
 from tools.harness.nodes.configuration import CERTIFICATE, CLIENT_CA, DNS_ADDRESS, KUBECONFIG
 
 PAUSE = "lab.example/pause:1"

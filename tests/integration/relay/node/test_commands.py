@@ -13,12 +13,12 @@ import pytest
 
 from relay_node.ipam_gc import collect
 from tests.integration.cni.test_sticky_ipam import Node as Network
+from tests.integration.relay.node.breakages import KEY
 from tests.integration.relay.node.folder_node import PAUSE, FolderNode
 from tests.integration.relay.node.node_place import NodePlace, allow_nodes, unique, write_key
 from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.reservation import LOOPBACK
-from tools.harness.nodes.breakages import KEY
 from tools.harness.nodes.cni import sticky_ipam
 from tools.harness.pods.process import installed
 from tools.harness.pods.wire.caller import Reply

@@ -18,12 +18,12 @@ from edge_sidecars.runtime.cli.values import Address
 from relay_node.doctor.findings import findings, notes
 from relay_node.doctor.node_reader import Places, collect
 from relay_node.doctor.report import as_text, exit_status
+from tests.integration.relay.node.breakages import ALL, DATA, KEY, Breakage
 from tests.integration.relay.node.folder_node import PAUSE, FolderNode
 from tests.integration.relay.node.node_place import NodePlace, allow_nodes, unique
 from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.reservation import LOOPBACK
-from tools.harness.nodes.breakages import ALL, DATA, KEY, Breakage
 from tools.harness.relay_objects import Contents
 
 Json = dict[str, Any]

@@ -18,8 +18,8 @@ from relay_sidecar.core.link import LinkEvidence
 from relay_sidecar.upstream.messages import ClientRequest
 from relay_sidecar.upstream.proxy import Proxy
 from relay_sidecar.web.responses import status_answer
+from tests.integration.raw_client import RawClient
 from tests.integration.relay.hosted import Hosted
-from tools.harness.pods.wire.raw_client import RawClient
 from tools.harness.pods.wire.raw_server import Connection, RawServer
 
 # How a request wants to be passed on: "forward" if it does not say.

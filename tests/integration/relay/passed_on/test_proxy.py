@@ -13,8 +13,8 @@ import pytest
 from edge_sidecars.kubeapi import NotSent, Plain, Unreachable
 from edge_sidecars.kubeapi.transport import POOLED_FOR_WRITES
 from relay_sidecar.core.link import LinkEvidence
+from tests.integration.raw_client import PATIENCE, RawClient
 from tests.integration.relay.passed_on.passing import MODE, UNANSWERED, Passing, through
-from tools.harness.pods.wire.raw_client import PATIENCE, RawClient
 from tools.harness.pods.wire.raw_server import Connection, RawServer
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -14,12 +14,12 @@ import pytest
 from edge_sidecars.kubeapi import Plain
 from relay_sidecar.upstream.streaming import PIECE
 from relay_sidecar.web.listener import ServingCertificate
+from tests.integration.raw_client import PATIENCE
 from tests.integration.relay.hosted import Hosted
 from tests.integration.relay.passed_on.passing import MODE, STREAMED, Passing
 from tests.integration.relay.place import Place
 from tools.harness.controlplane.access.certificates import Authority
 from tools.harness.controlplane.reservation import LOOPBACK
-from tools.harness.pods.wire.raw_client import PATIENCE
 from tools.harness.pods.wire.raw_server import Connection, RawServer
 from tools.harness.relay_objects import Contents
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from edge_sidecars.kubeapi import Plain
+from tests.integration.raw_client import PATIENCE, RawClient
 from tests.integration.relay.passed_on.passing import Passing, through
 from tools.harness.controlplane.access.certificates import Authority
-from tools.harness.pods.wire.raw_client import PATIENCE, RawClient
 from tools.harness.pods.wire.raw_server import Connection, RawServer
 
 MEBIBYTE = 1024 * 1024

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.collector import Collector
 from tools.harness.controlplane.access.certificates import Authority
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.controlplane.fixtures import require_program
 from tools.harness.controlplane.reservation import LOOPBACK
 from tools.harness.pods.command import run_program
-from tools.harness.pods.observers.collector import Collector
 from tools.harness.pods.observers.observer import wait_for
 from tools.harness.pods.relay import RelayProcess
 from tools.harness.pods.wire.caller import Caller

@@ -7,9 +7,9 @@ from http import HTTPStatus
 import pytest
 
 from edge_sidecars.apimachinery.selection.shard_ranges import fnv1a
+from tests.integration.raw_client import RawClient
 from tools.harness.controlplane.local_apiserver import LocalApiServerProcess
 from tools.harness.pods.wire.caller import Caller
-from tools.harness.pods.wire.raw_client import RawClient
 
 PATH = "/api/v1/namespaces/default/configmaps"
 LOWER_HALF = "shardRange(object.metadata.uid,'0x0000000000000000','0x8000000000000000')"

@@ -1,1 +1,1 @@
-"""Electors with shards: a fleet of them, and a stand-in that its clients ask."""
+"""Electors with shards, as a fleet."""
