@@ -1,5 +1,6 @@
 """What the documents say to type is typed by a test, and names nothing that is not there."""
 
+import dataclasses
 import re
 from collections.abc import Iterator
 
@@ -13,6 +14,7 @@ from pool_sidecar.config.controller_config import parser as controller
 from pool_sidecar.config.member_config import parser as pool
 from relay_sidecar.config.config import parser as relay
 from tests.unit.repository.checkout import DOCUMENTS, TYPED, document, fences, tracked_texts
+from tools.bench.runner import Options as BenchOptions
 
 PROGRAMS = {
     "ELECTOR": elector(),
@@ -76,6 +78,8 @@ def _flags() -> set[str]:
             options |= set(re.findall(r'"(--[a-z][a-z-]+)"', text))
             # Of Go's package flag.
             options |= {f"--{name}" for name in re.findall(r'flags\.\w+\("([a-z-]+)"', text)}
+    # Of the benchmarks' runner.
+    options |= {"--only", "--out", *(f"--{it.name}" for it in dataclasses.fields(BenchOptions))}
     return options
 
 
