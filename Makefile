@@ -26,7 +26,7 @@ images: ## the image of each component, and its size; ARGS=--help
 	@tools/scripts/bootstrap release
 	@.venv/bin/python -m tools.images $(ARGS)
 
-release: ## every overlay as YAML and as a Helm chart in dist/; ARGS="--registry registry.example.com/edge"
+release: ## every overlay as YAML and as a Helm chart, wheel and sdist, with SHA256SUMS, in dist/; ARGS="--registry registry.example.com/edge"
 	@tools/scripts/bootstrap release
 	@.venv/bin/python -m tools.release $(ARGS)
 

@@ -1,12 +1,15 @@
-"""`make release`: every overlay as one file of YAML and as a Helm chart, for use without kustomize.
+"""`make release`: every overlay as one file of YAML and as a Helm chart, for use without kustomize;
+the wheel and the sdist; SHA256SUMS of all of these.
 
 Writes dist/edge-sidecars-VERSION/NAME.yaml and …/charts/NAME, by the kubectl or kustomize in PATH
 where one fits, else by a kustomize that is built (not kubectl, which takes minutes). Exit status:
 0, or 2 for bad input (one line).
 """
 
+import hashlib
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +24,7 @@ from tools.release.chart import chart
 from tools.release.rendered import chart_source, folders, rendered, with_registry
 
 ROOT = Path(__file__).parents[2]
+SUMS = "SHA256SUMS"
 # The manifests are written for kustomize 5, which kubectl has since 1.27.
 KUSTOMIZE_5, KUBECTL_1_27 = (5, 0), (1, 27)
 _MODULE = "sigs.k8s.io/kustomize/kustomize/v5"
@@ -59,7 +63,18 @@ def main() -> int:
                     print(path.relative_to(ROOT))
             except NotBuilt as error:
                 raise BadInput(f"{folder} cannot be rendered: {error}") from error
+        build = ["-m", "hatchling", "build", "-d", str(target)]
+        subprocess.run([sys.executable, *build], cwd=ROOT, check=True)
+        (target / SUMS).write_text(sums(target), encoding="utf-8")
     return 0
+
+
+def sums(folder: Path) -> str:
+    """Of all files in the folder, in the form of sha256sum."""
+    files = sorted(it for it in folder.rglob("*") if it.is_file() and it.name != SUMS)
+    return "".join(
+        f"{hashlib.sha256(it.read_bytes()).hexdigest()}  {it.relative_to(folder)}\n" for it in files
+    )
 
 
 def write(name: str, folder: Path, target: Path, *, registry: str, kubectl: str) -> Iterator[Path]:
