@@ -183,20 +183,21 @@ async def _from_api(options: argparse.Namespace, environ: Mapping[str, str]) -> 
 def _credentials(
     options: argparse.Namespace, environ: Mapping[str, str]
 ) -> tuple["Credentials", str | None]:
-    """As kubectl finds them: a kubeconfig, else the pod's service account; and the namespace.
-    Raises `BadInput`."""
-    from edge_sidecars.kubeapi import InCluster, UnusableCredentials
+    """As kubectl finds them: a kubeconfig, else the pod's service account, or none for a server
+    over http; and the namespace. Raises `BadInput`."""
+    from edge_sidecars.kubeapi import UnusableCredentials, pod_credentials
     from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
 
     proxies = proxy_variables(environ)
     path = Path(options.kubeconfig or environ.get("KUBECONFIG") or "~/.kube/config")
-    is_told = options.kubeconfig or environ.get("KUBECONFIG") or options.context
-    is_pod = bool(environ.get("KUBERNETES_SERVICE_HOST"))
-    if not is_told and is_pod and not path.expanduser().exists():
+    is_named = options.kubeconfig or environ.get("KUBECONFIG") or options.context
+    is_plain = (options.server or "").startswith("http:")
+    needs_none = is_plain or environ.get("KUBERNETES_SERVICE_HOST")
+    if needs_none and not is_named and not path.expanduser().exists():
         folder = Path(options.service_account_dir or SERVICE_ACCOUNT_DIR)
         server = options.server or api_server(environ, remedy="name a --kubeconfig")
         own = pod_namespace(environ, folder, remedy="name the --namespace")
-        return InCluster(server, folder, proxies=proxies), options.namespace or own
+        return pod_credentials(server, folder, proxies), options.namespace or own
     try:
         found = Kubeconfig(path, server=options.server, context=options.context, proxies=proxies)
     except UnusableCredentials as error:

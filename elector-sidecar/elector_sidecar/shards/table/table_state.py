@@ -157,9 +157,10 @@ class TableState:
         return True
 
     def _note_renewal(self, now: float, lease: Lease) -> None:
-        """Of two versions the later one was applied after the request that showed the first."""
-        before = _whole_second(self.lease)
-        if _whole_second(lease) != before:
+        """Of two versions the later one was applied after the request that showed the first. One
+        with another holder is no renewal: a candidate took the table because there was none."""
+        is_held = lease.spec.holder_identity == TABLE_HOLDER
+        if is_held and _whole_second(lease) != _whole_second(self.lease):
             self.renewal_seen_at = now
             self._renewed_at = max(self._renewed_at, self._shown_at)
 

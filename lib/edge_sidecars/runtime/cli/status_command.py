@@ -52,7 +52,8 @@ class StatusDocument:
                         raise HTTPException(f"{answer.status} {answer.reason}")
                     told = json.loads(answer.read(self.longest))
         except (OSError, HTTPException) as error:
-            why = " ".join(str(error).split()) or type(error).__name__
+            reason = error.strerror if isinstance(error, OSError) else None
+            why = " ".join((reason or str(error)).split()) or type(error).__name__
             raise ValueError(
                 f"no answer from {self.called} at {url}: {why}; name its --url"
             ) from error

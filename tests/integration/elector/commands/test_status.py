@@ -43,6 +43,13 @@ def test_status_asks_over_a_unix_socket(fleet: Fleet, tmp_path: Path) -> None:
     assert "nobody" in done.stdout
 
 
+def test_status_needs_no_kubeconfig_for_a_server_over_http(tmp_path: Path) -> None:
+    flags = ("--lease", "x", "--namespace", "shop", "--server", "http://127.0.0.1:9")
+    done = run("status", *flags, environ={"HOME": str(tmp_path)})
+    assert done.returncode == 1
+    assert "Lease shop/x: Cannot connect to host 127.0.0.1:9" in done.stderr
+
+
 def test_status_asks_the_api_server_with_a_kubeconfig(fleet: Fleet) -> None:
     path = fleet.plane.kubeconfig_for(fleet.namespace, "reader", ELECTOR_RULES)
     flags = ("status", "--lease", fleet.lease, "--kubeconfig", str(path))

@@ -12,4 +12,9 @@ def assert_never_beside_an_owner(spans: Sequence[Span], *peers: ClientGoCandidat
     for term in (term for peer in peers for term in peer.terms()):
         ended_at = term.ended_at or math.inf
         both = [it for it in spans if it.first < ended_at and term.started_at < it.last]
-        assert not both, f"{term} beside {both[0]}"
+        near = [it for it in spans if it.first < ended_at + 5 and term.started_at - 5 < it.last]
+        assert not both, f"{term} beside {both[0]}, among {sorted(near, key=_first)}"
+
+
+def _first(span: Span) -> float:
+    return span.first

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from edge_sidecars.runtime.clock import boottime
 from tests.integration.elector.shards.judged import assert_never_beside_an_owner
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.peers.candidate import ClientGoCandidate
@@ -46,7 +47,8 @@ class Drill:
         self._peer = peer
         self._random = random.Random(peer.name)
         self.members = fleet.spread(FEWEST, timing=FAST)
-        self.changes: list[str] = []
+        # Each change with the time on CLOCK_BOOTTIME when it began.
+        self.changes: list[tuple[str, float]] = []
 
     def join(self) -> None:
         """A new member, or a process of one that was killed or terminated before."""
@@ -93,8 +95,8 @@ class Drill:
         end = time.monotonic() + seconds
         while not self.changes or time.monotonic() < end:
             for change in self._random.sample(changes, len(changes)):
+                self.changes.append((change.__name__, boottime()))
                 change()
-                self.changes.append(change.__name__)
                 self._rest()
 
     def _rest(self) -> None:

@@ -60,6 +60,13 @@ def test_s1_a_candidate_of_client_go_never_leads_beside_an_owner_in_any_order(
     assert not found(**TWO, client_go=version, faults=0)
 
 
+def test_s1_a_member_that_comes_back_waits_for_the_candidate_that_took_the_table() -> None:
+    """client-go 0.26 takes what no member renewed; its own renewals are none of the table."""
+    alone = {**TWO, "rates": (1.0,), "client_go": "0.26"}
+    pace = replace(NONE, cut=(3, 4, 5, 6))
+    assert not found(**alone, faults=1, leases=3.0, pace=pace, is_settled=True)
+
+
 def test_s1_and_s2_hold_after_any_one_freeze_or_hand_over() -> None:
     assert not found(**TWO, faults=1, pace=FREEZE, leases=2.0)
 
