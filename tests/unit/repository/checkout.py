@@ -19,6 +19,9 @@ MANIFESTS = (
 # Under which headings commands stand to be typed (```sh), and the test that types them. What needs
 # root on a node, a cluster with nodes or a registry is ```console.
 TYPED = {
+    ("docs/how-to/relay-as-a-service.md", "The certificate and the token of its clients"): (
+        "tests/integration/relay/process/test_service_page.py"
+    ),
     (
         "docs/how-to/deploy-gm-and-lc.md",
         "The certificate of GM",
