@@ -88,7 +88,9 @@ def test_the_defaults_of_listeners_are_the_real_ones() -> None:
 
 
 def test_the_files_at_the_edge_bear_the_names_that_are_told() -> None:
-    told = " ".join(cells[0] for cells in rows(SECURITY, "What lies at the edge"))
+    told = " ".join(
+        cells[0] for cells in rows("docs/explanation/security-data.md", "What lies at the edge")
+    )
     for name in (JOURNAL, STORE):
         assert f"`{name}`" in told
 

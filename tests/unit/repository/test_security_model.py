@@ -12,6 +12,7 @@ import yaml
 from tests.unit.repository.checkout import ROOT, document, rows
 
 SECURITY = "docs/explanation/security.md"
+PAGES = (SECURITY, "docs/explanation/security-data.md")
 PROOFS = ROOT / "tests/unit/repository/security_proofs.toml"
 MANIFESTS = ROOT / "manifests"
 # The first rows of tables.
@@ -77,10 +78,10 @@ DOORS = (
 def _blocks() -> Iterator[tuple[str, str]]:
     """Each paragraph, point and row of the page that may state something, with its section."""
     title = ""
-    for line in document(SECURITY).splitlines():
+    for line in "".join(map(document, PAGES)).splitlines():
         if line.startswith("#"):
             title = line.lstrip("# ")
-        elif line and not line.startswith("|---") and line not in HEADINGS:
+        elif line and not line.startswith(("|---", "For people")) and line not in HEADINGS:
             yield title, line
 
 
