@@ -1,8 +1,9 @@
 """A Helm chart of what kustomize renders of one folder: the same objects, with values in the places
 that users change. **Pure.**
 
-Values are: where images come from, and for each container of ours its variables and its resources;
-the replicas of a Deployment; the address of GM. The values that a chart comes with are those of the
+Values are: where images come from and with which Secrets, and for each container of ours its
+variables and its resources; the replicas of a Deployment and the nodes of a workload; the address
+of GM. The values that a chart comes with are those of the
 manifests, so that both give the same objects. Guarantees: values that the chart does not know are
 refused by its schema; all objects with a namespace are in that of the release, or where policies
 name the namespace, another one is refused; what makes namespaces is left to Helm.
@@ -38,12 +39,12 @@ _OLDEST_OF = {
 _WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet")
 # The comments of values.yaml, by top-level key.
 _COMMENTS = {
-    "image": "Where images are pulled from: REGISTRY/gm:TAG and so on.",
+    "image": "Where images are pulled from: REGISTRY/gm:TAG and so on, and with which Secrets.",
     "gmAddress": "Where LCs reach GM, by an address that edge nodes know.",
 }
 _OF_WORKLOAD = (
     "{kind} {name}: for each container its variables, each of which is a flag's (a number or a "
-    "text; null takes one away), and its resources."
+    "text; null takes one away), and its resources; the labels of its nodes."
 )
 
 
@@ -87,6 +88,7 @@ class _Chart:
     values: Json = field(default_factory=dict)
     comments: dict[str, str] = field(default_factory=lambda: dict(_COMMENTS))
     tags: set[str] = field(default_factory=set)
+    rollouts: list[str] = field(default_factory=list)
 
     def files(self) -> dict[str, str]:
         self.values["image"] = {"registry": self.source.registry, "tag": ""}
@@ -105,6 +107,7 @@ class _Chart:
             "values.yaml": self._values_text(),
             "values.schema.json": json.dumps(self._schema(), indent=2) + "\n",
             "templates/_helpers.tpl": _HELPERS.read_text(encoding="utf-8"),
+            "templates/NOTES.txt": self._notes(),
             **templates,
         }
 
@@ -177,6 +180,11 @@ class _Chart:
             values["replicas"] = workload["spec"]["replicas"]
             workload["spec"]["replicas"] = actions.scalar(f"$.Values.{key}.replicas")
         pod = workload["spec"]["template"]["spec"]
+        self.values["image"].setdefault("pullSecrets", [])
+        pod["imagePullSecrets"] = actions.optional("$.Values.image.pullSecrets")
+        values["nodeSelector"] = pod.get("nodeSelector", {})
+        pod["nodeSelector"] = actions.optional(f"$.Values.{key}.nodeSelector")
+        self.rollouts.append(f"{kind.lower()}/{name}")
         for container in (*pod.get("initContainers", ()), *pod["containers"]):
             inner = _camel(container["name"])
             values[inner] = self._open_container(container, f"{key}.{inner}", actions)
@@ -217,6 +225,18 @@ class _Chart:
             ]
         )
 
+    def _notes(self) -> str:
+        """What Helm prints after an installation."""
+        kubectl = "kubectl --namespace {{ .Release.Namespace }}"
+        return "".join(
+            [
+                f"{self.source.name} {VERSION} is applied. It runs once these have ended well:\n\n"
+                if self.rollouts
+                else f"{self.source.name} {VERSION} is applied.\n",
+                *(f"  {kubectl} rollout status {it}\n" for it in self.rollouts),
+            ]
+        )
+
     def _fixed_namespace(self) -> str:
         namespace, why = self.source.namespace, self.source.fixed_because
         return (
@@ -254,8 +274,10 @@ def _schema(value: Any, key: str = "") -> Json:
     """Draft 7. Variables are whatever a program reads; resources are Kubernetes' to judge."""
     if key == "env":
         return {"type": "object", "additionalProperties": {"type": _SCALARS}}
-    if key == "resources":
+    if key in ("resources", "nodeSelector"):
         return {"type": "object"}
+    if isinstance(value, list):
+        return {"type": "array", "items": {"type": "object"}}
     if isinstance(value, Mapping):
         properties = {name: _schema(it, name) for name, it in value.items()}
         return {"type": "object", "additionalProperties": False, "properties": properties}

@@ -41,6 +41,7 @@ class Actions:
     def __init__(self) -> None:
         self._scalars: dict[int, str] = {}
         self._blocks: dict[int, str] = {}
+        self._optional: dict[int, str] = {}
 
     def scalar(self, expression: str) -> str:
         """Stands for one whole value, which `expression` gives as YAML of one line."""
@@ -51,6 +52,10 @@ class Actions:
         without indentation."""
         return self._place(self._blocks, expression)
 
+    def optional(self, expression: str) -> str:
+        """Stands for the value of a key, which is left out where `expression` is empty."""
+        return self._place(self._optional, expression)
+
     def text(self, document: Any) -> str:
         """One object as a template."""
         text = dump(document).replace("{{", '{{ "{{" }}')
@@ -59,7 +64,7 @@ class Actions:
         return re.sub(_NUMBER, lambda it: f"{{{{ {self._scalars[int(it[1])]} }}}}", text)
 
     def _place(self, home: dict[int, str], expression: str) -> str:
-        number = len(self._scalars) + len(self._blocks)
+        number = len(self._scalars) + len(self._blocks) + len(self._optional)
         home[number] = expression
         return _TOKEN.format(number)
 
@@ -71,9 +76,15 @@ class Actions:
 
     def _value(self, found: re.Match[str]) -> str:
         before, key, number = found[1], found[2], int(found[3])
+        indent = len(before) + 2
+        if number in self._optional:
+            return (
+                f"{{{{- with {self._optional[number]} }}}}\n"
+                f"{before}{key} {{{{- toYaml . | nindent {indent} }}}}\n"
+                "{{- end }}"
+            )
         if number not in self._blocks:
             return found[0]
-        indent = len(before) + 2
         return f"{before}{key} {{{{- {self._blocks[number]} | nindent {indent} }}}}"
 
 

@@ -167,10 +167,15 @@ def test_values_become_variables_images_and_replicas(
     helm: Helm, charts: Path, tmp_path: Path
 ) -> None:
     values: Json = {
-        "image": {"registry": "registry.example.com/edge/", "tag": 9.5},
+        "image": {
+            "registry": "registry.example.com/edge/",
+            "tag": 9.5,
+            "pullSecrets": [{"name": "registry"}],
+        },
         "gmAddress": "198.18.0.7:9000",
         "gm": {
             "replicas": 5,
+            "nodeSelector": {"disk": "fast"},
             "elector": {"env": {"ELECTOR_LEASE_DURATION": "30s", "ELECTOR_HEALTH_URL": None}},
             # As a number, which Go's templates would print as 2e+06, and as a boolean.
             "relay": {"env": {"RELAY_MAX_OBJECTS": 2000000, "RELAY_LOG_REFUSALS": True}},
@@ -195,7 +200,11 @@ def test_values_become_variables_images_and_replicas(
     assert images == {
         f"registry.example.com/edge/{it}:9.5" for it in ("gm", "elector-sidecar", "relay-sidecar")
     }
+    pod = gm["spec"]["template"]["spec"]
+    assert pod["nodeSelector"] == {"disk": "fast"}
     (lc,) = of_kind(objects, "DaemonSet")
+    pods = [pod, lc["spec"]["template"]["spec"]]
+    assert [it["imagePullSecrets"] for it in pods] == [[{"name": "registry"}]] * 2
     assert lc["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] == {
         "memory": "1Gi"
     }
