@@ -79,6 +79,7 @@ def test_a_loop_that_spins_or_hangs_falls_silent(tmp_path: Path, work: float, sl
     assert longest > TIMEOUT
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_loop_that_gets_no_processor_is_not_silent(tmp_path: Path) -> None:
     """Beside programs that keep the same processor busy."""
