@@ -54,7 +54,8 @@ class Timing:
             )
         if self.lease_duration < MIN_LEASE_DURATION:
             raise UnsafeTiming(
-                f"--lease-duration {self.lease_duration:g}s is under {MIN_LEASE_DURATION:g}s"
+                f"--lease-duration {self.lease_duration:g}s is under {MIN_LEASE_DURATION:g}s: use "
+                "that, or more"
             )
         if self.lease_duration > MAX_LEASE_DURATION:
             raise UnsafeTiming(

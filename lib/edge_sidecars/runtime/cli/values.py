@@ -40,7 +40,9 @@ def seconds(text: str) -> float:
     """`1.5s`, `500ms`, `2m30s`, `7d`, or bare seconds."""
     total, end = 0.0, 0
     for match in _DURATION.finditer(text):
-        if match.start() != end:
+        # 3h30 may be meant as minutes.
+        is_bare = match[2] is None and match[0] != text
+        if match.start() != end or is_bare:
             break
         total += float(match[1]) * _UNITS[match[2] or ""]
         end = match.end()
