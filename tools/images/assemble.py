@@ -131,7 +131,7 @@ def _install(requirements: Path, library: Path, wheels: Path) -> None:
 def _unread(library: Path) -> Iterator[Path]:
     for folder, names, files in os.walk(library):
         for name in list(names):
-            if name in ("tests", "test", "__pycache__") or (
+            if name in ("tests", "test", "SelfTest", "__pycache__") or (
                 Path(folder) == library and name == "bin"
             ):
                 names.remove(name)
