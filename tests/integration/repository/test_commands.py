@@ -22,14 +22,24 @@ from tools.harness.pods.observers.observer import wait_for_leader
 # Seconds on a busy machine; a quiet one needs 15.
 TIMEOUT = 120.0
 PROGRAMS = Path(sys.executable).parent
+# Of the relay's, in their order.
+TUTORIAL = (
+    "Start a cloud and a relay",
+    "Write and read through it",
+    "Read from Python",
+    "Cut the link",
+    "Restart the relay while the link is down",
+    "Clean up",
+)
 
 
 @pytest.mark.slow
-def test_the_relay_can_be_tried_as_its_manual_says(tmp_path: Path) -> None:
+def test_the_relay_can_be_tried_as_its_tutorial_says(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "kubectl").symlink_to(require_program("kubectl"))
     (tmp_path / ".venv").symlink_to(PROGRAMS.parent)
-    told = _typed(block("docs/tutorials/relay.md", "Try the relay", "sh"), tmp_path)
+    script = "\n".join(block("docs/tutorials/relay.md", title, "sh") for title in TUTORIAL)
+    told = _typed(script, tmp_path)
     lists = re.findall(r'^\{"kind":"ConfigMapList".*"resourceVersion":"(\d+)".*$', told, re.M)
     online, cut, restarted = (line for line in told.splitlines() if "ConfigMapList" in line)
     assert len(lists) == 3
@@ -37,6 +47,10 @@ def test_the_relay_can_be_tried_as_its_manual_says(tmp_path: Path) -> None:
     assert online == cut == restarted
     assert told.count("\nAge: ") == 2
     assert told.count("503 Service Unavailable") == 1
+    ages = re.findall(r"^Python sees greeting at an age of (\d+) s$", told, re.M)
+    assert len(ages) == 3
+    assert ages[0] == "0"
+    assert int(ages[2]) >= int(ages[1]) > 0
     # kubectl's column of the name, online and cut.
     assert len(re.findall("^greeting ", told, re.M)) == 2
     assert re.search(r"^LINK +not up since this relay started", told, re.M)

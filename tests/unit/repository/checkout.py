@@ -34,7 +34,17 @@ TYPED = {
         "docs/how-to/run-a-program.md",
         "Start it",
     ): "tests/integration/elector/wrapped/test_wrapped.py",
-    ("docs/tutorials/relay.md", "Try the relay"): "tests/integration/repository/test_commands.py",
+    **{
+        ("docs/tutorials/relay.md", title): "tests/integration/repository/test_commands.py"
+        for title in (
+            "Start a cloud and a relay",
+            "Write and read through it",
+            "Read from Python",
+            "Cut the link",
+            "Restart the relay while the link is down",
+            "Clean up",
+        )
+    },
     ("docs/how-to/manifests.md", "Add the elector in five minutes"): (
         "tests/integration/manifests/test_document.py"
     ),
