@@ -570,7 +570,13 @@ def _assert_alone(ring: Ring, peer: ClientGo) -> None:
     assert not (peer.is_leading and any(it.owned() for it in ring.living))
 
 
-@pytest.mark.parametrize("writes", [0, 10_000], ids=["older versions", "newer versions"])
+@pytest.mark.parametrize(
+    "writes",
+    [
+        pytest.param(0, id="older versions"),
+        pytest.param(10_000, id="newer versions", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize(
     "age", [30.0, pytest.param(600.0, marks=[pytest.mark.long, pytest.mark.slow])]
 )

@@ -73,7 +73,10 @@ def silence(
             return max(longest, time.monotonic() - last), float(it.stdout.readline())
 
 
-@pytest.mark.parametrize(("work", "sleep"), [(4 * TIMEOUT, 0), (0, 4 * TIMEOUT)])
+@pytest.mark.parametrize(
+    ("work", "sleep"),
+    [pytest.param(4 * TIMEOUT, 0, marks=pytest.mark.slow), (0, 4 * TIMEOUT)],
+)
 def test_a_loop_that_spins_or_hangs_falls_silent(tmp_path: Path, work: float, sleep: float) -> None:
     longest, _ = silence(tmp_path, work=work, sleep=sleep)
     assert longest > TIMEOUT
