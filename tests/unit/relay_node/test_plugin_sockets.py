@@ -1,6 +1,8 @@
 """What of kubelet's plugins is removed before kubelet starts: sockets that nothing listens at."""
 
 import socket
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,19 +17,22 @@ def bound(path: Path) -> socket.socket:
     return it
 
 
-def test_only_sockets_without_a_listener_go(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / REGISTRY.relative_to("/")
+@pytest.fixture
+def root() -> Iterator[Path]:
+    """The kernel takes no path of a socket that is longer than 107 bytes: a `tmp_path` may be."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
+def test_only_sockets_without_a_listener_go(root: Path) -> None:
+    folder = root / REGISTRY.relative_to("/")
     folder.mkdir(parents=True)
-    # The kernel takes no path of a socket that is longer than 107 bytes.
-    monkeypatch.chdir(folder)
     (folder / "file.sock").write_bytes(b"")
     (folder / "link.sock").symlink_to("nowhere")
-    bound(Path("dead.sock")).close()
-    with bound(Path("living.sock")):
-        assert remove_dead_sockets(tmp_path) == [REGISTRY / "dead.sock"]
-        assert remove_dead_sockets(tmp_path) == []
+    bound(folder / "dead.sock").close()
+    with bound(folder / "living.sock"):
+        assert remove_dead_sockets(root) == [REGISTRY / "dead.sock"]
+        assert remove_dead_sockets(root) == []
         left = {it.name for it in folder.iterdir()}
     assert left == {"file.sock", "link.sock", "living.sock"}
 
