@@ -112,7 +112,7 @@ def problems(name: str, text: str, by: Rules) -> Iterator[str]:
     if found and (mean := _mean(found)) > by.mean_words:
         yield f"{name}: {mean:.1f} words a sentence, more than {by.mean_words:g}"
     if name.startswith(f"{MANUALS}/"):
-        if (count := len(text.split())) > by.page_words:
+        if (count := len(re.findall(r"\S*\w\S*", text))) > by.page_words:
             yield f"{name}: {count} words, more than {by.page_words}: split it"
         if not re.match(r"# .+\n\nFor [^\n]+\.\n\n", text):
             yield f'{name}: the line after the title does not name its reader ("For people who …")'
@@ -149,7 +149,7 @@ def main() -> int:
         else:
             all_ = list(sentences(text))
             longest = max(it.words for it in all_)
-            words = len(text.split())
+            words = len(re.findall(r"\S*\w\S*", text))
             print(f"{name}: {words} words, mean {_mean(all_):.1f}, longest {longest}, {len(found)}")
     return status
 
