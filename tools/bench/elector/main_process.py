@@ -4,14 +4,12 @@ Guarantee: the port stays the same over restarts and refuses connections as soon
 is dead, as a pod's loopback does.
 """
 
-import signal
 import subprocess
 import sys
-import time
 
 from tools.harness.controlplane.reservation import Reservation
+from tools.harness.pods.child import Child
 
-START_TIMEOUT = 15.0
 # Small enough to start in milliseconds: no module but socket.
 SOURCE = """
 import socket, sys
@@ -32,38 +30,27 @@ while True:
 """
 
 
-class MainProcess:
+class MainProcess(Child):
     def __init__(self) -> None:
         self._reservation = Reservation()
-        self._process: subprocess.Popen[bytes] | None = None
+        self.name = "the main"
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._reservation.port}/healthz"
 
-    @property
-    def is_running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
-
     def start(self) -> int:
         """Its process id; returns when it listens."""
         command = [sys.executable, "-I", "-S", "-c", SOURCE, str(self._reservation.port)]
-        self._process = subprocess.Popen(
+        process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
-        assert self._process.stdout is not None
-        deadline = time.monotonic() + START_TIMEOUT
-        if self._process.stdout.readline() != b"listening\n" or time.monotonic() > deadline:
-            raise ChildProcessError(f"the main does not listen at {self.url}")
-        return self._process.pid
-
-    def kill(self) -> None:
-        """SIGKILL, and gone when it returns."""
-        if self._process is not None:
-            self._process.send_signal(signal.SIGKILL)
-            self._process.wait()
-            if self._process.stdout is not None:
-                self._process.stdout.close()
+        self._process = process
+        assert process.stdout is not None
+        with process.stdout:
+            if process.stdout.readline() != b"listening\n":
+                raise ChildProcessError(f"the main does not listen at {self.url}")
+        return process.pid
 
     def stop(self) -> None:
         if self.is_running:

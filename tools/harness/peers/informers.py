@@ -19,6 +19,7 @@ from urllib.parse import urlencode
 
 from tools.harness.controlplane.clients.answer import exchange
 from tools.harness.peers.build import informer_binary
+from tools.harness.pods.child import Child
 
 # Seconds; a quiet machine needs a tenth.
 START_TIMEOUT = 30.0
@@ -58,7 +59,7 @@ class State:
     objects: tuple[tuple[str, str], ...]
 
 
-class InformerProcess:
+class InformerProcess(Child):
     """Informers of `specs`, `count` of each; starts as a context manager or with `start`.
 
     `kubeconfig`: None for the in-cluster configuration; `prefix`: a command that becomes the
@@ -87,7 +88,7 @@ class InformerProcess:
             *(f"--informer={each}" for each in specs),
         ]
         self._environ = {"PATH": "/usr/bin:/bin", **(environ or {})}
-        self._process: subprocess.Popen[str] | None = None
+        self.name = "the informer"
         with tempfile.NamedTemporaryFile(prefix="informer-", suffix=".log", delete=False) as log:
             self._log = Path(log.name)
         self.port = 0
@@ -103,15 +104,10 @@ class InformerProcess:
     ) -> None:
         self.stop()
 
-    @property
-    def pid(self) -> int:
-        assert self._process is not None, "not started"
-        return self._process.pid
-
     def start(self) -> Self:
         """Returns when it answers; synced or not."""
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
+            process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -119,21 +115,18 @@ class InformerProcess:
                 text=True,
                 env=self._environ,
             )
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
+        self._process = process
+        assert process.stdout is not None
+        with process.stdout:
+            line = process.stdout.readline()
         if not line:
             raise AssertionError(f"the informer did not start: {self.log_text()}")
         self.port = int(json.loads(line)["address"].rpartition(":")[2])
         return self
 
     def stop(self) -> None:
-        if self._process is None:
-            return
-        self._process.kill()
-        self._process.wait()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-        self._process = None
+        if self.is_running:
+            self.kill()
         self._log.unlink(missing_ok=True)
 
     def log_text(self) -> str:
