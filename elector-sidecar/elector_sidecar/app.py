@@ -29,6 +29,7 @@ from edge_sidecars.runtime.process import (
 )
 from edge_sidecars.runtime.web.connections import Handler
 from edge_sidecars.runtime.web.listener import Listener
+from elector_sidecar.answers_at import answers_at
 from elector_sidecar.config import PREFIX
 from elector_sidecar.config.config import Address, BadInput, Config, load, parser
 from elector_sidecar.elector import Elector, StopMain
@@ -225,7 +226,8 @@ def _stop_main(
 def _machine(config: Config, server: ApiClient, identity: str) -> tuple[Machine, MakeMore | None]:
     """With what it answers beside. Shards are imported only where they are used: half a MiB."""
     if config.shards is None:
-        return SingleMachine(config, server, identity=identity), None
+        at = answers_at(config)
+        return SingleMachine(config, server, identity=identity, answers_at=at), None
     from elector_sidecar.shards.endpoints import ShardEndpoints
     from elector_sidecar.shards.machine import ShardMachine
 

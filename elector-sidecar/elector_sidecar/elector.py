@@ -226,7 +226,7 @@ class Elector:
             free_since=self._election.free_since(now),
             is_unpreferred=view.preferred_holder not in (None, "", self.identity),
             terms=terms,
-            is_unasked=not self._was_told,
+            is_unasked=not (self._was_told or self._election.has_resumed),
         )
 
     async def _sleep(self) -> None:

@@ -19,6 +19,7 @@ from elector_sidecar.core.handover import Intent
 from elector_sidecar.core.lease import Lease
 from elector_sidecar.core.lease_watch import ReadLease, WatchLease
 from elector_sidecar.core.lease_writes import Candidate, WriteLease
+from elector_sidecar.core.resume import AnswersAt
 from elector_sidecar.leases.lease_client import (
     Applied,
     Conflicted,
@@ -137,9 +138,21 @@ class SingleMachine:
 
     has_confirmations = False
 
-    def __init__(self, config: Config, server: ApiClient, *, identity: str) -> None:
+    def __init__(
+        self,
+        config: Config,
+        server: ApiClient,
+        *,
+        identity: str,
+        answers_at: AnswersAt | None = None,
+    ) -> None:
         candidate = Candidate(
-            identity, config.namespace, config.lease, config.timing, config.take_missing
+            identity,
+            config.namespace,
+            config.lease,
+            config.timing,
+            config.take_missing,
+            answers_at=answers_at,
         )
         self.election = Election(candidate, now=boottime())
         self.client = LeaseClient(server, config)
@@ -151,7 +164,8 @@ class SingleMachine:
         self.perform = self._lease.perform
 
     def reason(self, now: float) -> str:
-        return ""
+        why_not = self.election.why_not_resumed(now)
+        return f"held by {self.election.holder}; not resumed: {why_not}" if why_not else ""
 
     def work(self, now: float) -> tuple[bool, int]:
         return self.election.view(now).is_leader, self.election.terms

@@ -35,6 +35,8 @@ SKIPPED = frozenset(
         "acquire_time",
         "terms",
         "_candidate",
+        "_answers_at",
+        "_wall_ahead",
         "_timing",
         "_member",
         "body",

@@ -1,19 +1,42 @@
 """Explorations of the single election: members, and candidates of client-go beside them."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 from elector_sidecar.core.election import Election
+from elector_sidecar.core.lease import ANSWERS_AT_ANNOTATION, RESUMED_ANNOTATION, Lease
 from elector_sidecar.core.timing import Timing
 from tools.explore.actors.actor import Pace
 from tools.explore.actors.clientgo import ClientGo
 from tools.explore.actors.member import NAME, Make, Member
+from tools.explore.canonical import Canonical
 from tools.explore.search import Config
 from tools.explore.state import State
 from tools.explore.store import NAMESPACE, Store
 
+
+class ResumingState(State):
+    """Which also tells records apart by what a process that starts judges by."""
+
+    def canonical(self, old: float) -> Canonical:
+        canonical = super().canonical(old)
+
+        def ages(lease: Lease) -> tuple[float, bool]:
+            text = lease.annotation(ANSWERS_AT_ANNOTATION)
+            sent = float(text.split(" ")[3]) if text else -math.inf
+            age = self.step * SECONDS - sent
+            resumed = lease.annotation(RESUMED_ANNOTATION) is not None
+            return (min(age, TIMING.lease_duration), resumed)
+
+        canonical.lease_extras = ages
+        return canonical
+
+
 TIMING = Timing(lease_duration=4, renew_interval=1, request_timeout=1.5)
-PACE = Pace(step=1.0)
+# Of a step.
+SECONDS = 1.0
+PACE = Pace(step=SECONDS)
 
 
 def single(
@@ -27,23 +50,27 @@ def single(
     make: Make = Election,
     leases: float = 4.0,
     is_settled: bool = False,
+    resumes: bool = False,
 ) -> Config:
     """`rates`: of the members' clocks; `client_go`: "0.26" or "0.37"; `leases`: the horizon in
     lease durations; `is_settled`: begins when somebody leads for so long that how it came about is
-    forgotten, not with an empty Lease."""
+    forgotten, not with an empty Lease; `resumes`: a process that starts may go on for one of its
+    pod that died."""
 
     def begin() -> State:
         store = Store()
         store.post({"metadata": {"namespace": NAMESPACE, "name": NAME}, "spec": {}})
         store.log = ()
-        members = [Member(f"pod-{n}", rate, TIMING, make) for n, rate in enumerate(rates)]
+        members = [
+            Member(f"pod-{n}", rate, TIMING, make, resumes=resumes) for n, rate in enumerate(rates)
+        ]
         actors: list[Member | ClientGo] = list(members)
         if client_go is not None:
             is_old = client_go == "0.26"
             actors.append(
                 ClientGo("peer", client_rate, lease=NAME, duration=int(duration), is_old=is_old)
             )
-        state = State(store, actors, restores=restores)
+        state = (ResumingState if resumes else State)(store, actors, restores=restores)
         if is_settled:
             state.settle(pace, steps=round(3 * duration / pace.step))
         return state

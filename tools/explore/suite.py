@@ -70,6 +70,7 @@ SUITE = [
     Task('single(rates=(1.0, 1.0), client_go="0.26", faults=2, pace=LONG)'),
     Task("single(rates=(1.0, 1.0), faults=2)"),
     Task("single(rates=(0.95, 1.0), faults=2)"),
+    Task("single(rates=(1.0, 1.0), faults=2, resumes=True)"),
     # All members are away for so long that the candidate takes the table, and come back.
     Task(
         'sharded(rates=(1.0,), shards=2, client_go="0.26", faults=2, restores=0, '

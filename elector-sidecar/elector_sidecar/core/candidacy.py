@@ -54,6 +54,10 @@ class Candidacy:
         self._identity = candidate.identity
         self._timing = candidate.timing
         self._take_missing = candidate.take_missing
+        self._answers_at = candidate.answers_at
+        # Of the wall clock above the candidate's; known before anything is written.
+        self._wall_ahead = 0.0
+        self.has_resumed = False
         self.observed = ObservedLease(
             candidate.identity,
             own_duration=candidate.timing.lease_duration,
@@ -138,6 +142,26 @@ class Candidacy:
             uid=record.uid if record else None,
         )
 
+    # ── going on for a process of this pod that died ──
+
+    def note_wall(self, now: float, wall: float) -> None:
+        self._wall_ahead = wall - now
+
+    def resumes(self, now: float) -> bool:
+        is_now = self.why_not_resumed(now) == ""
+        # For good: a write that is under way may be applied.
+        self.has_resumed = self.has_resumed or is_now
+        return is_now
+
+    def why_not_resumed(self, now: float) -> str | None:
+        """Why the lead of a process of this pod that died is not gone on with at once (P11); "" if
+        it is; None if the holder is none of this pod."""
+        record = self.observed.lease
+        if self._answers_at is None or record is None or self.holds_record:
+            return None
+        wall = now + self._wall_ahead
+        return self._answers_at.why_not(record, now, wall=wall, timing=self._timing)
+
     # ── what is permitted ──
 
     def permitted_at(self, now: float) -> float:
@@ -169,6 +193,8 @@ class Candidacy:
         if self.observed.must_create_vacant:
             # The leader, if there is one, comes first: it writes itself back within this delay.
             return self.observed.missing_since + CREATE_VACANT_DELAY + self.schedule.jitter
+        if self.resumes(now):
+            return self.observed.own_from
         free_at = self.observed.free_at()
         # A released Lease is taken at once (P7). An expired one is found by all at one moment:
         # jitter spreads them, so that most see the winner's event before they write.

@@ -54,6 +54,19 @@ class Election:
         return self._leadership.terms
 
     @property
+    def has_resumed(self) -> bool:
+        """Whether it went on for a process of its pod that died, and whose main may be at work."""
+        return self._candidacy.has_resumed
+
+    def why_not_resumed(self, now: float) -> str | None:
+        return self._candidacy.why_not_resumed(now)
+
+    @property
+    def holder(self) -> str:
+        """By the newest known record; "" if none."""
+        return self._observed.holder
+
+    @property
     def holds_record(self) -> bool:
         """Whether the newest known record names this candidate, valid or not."""
         return self._candidacy.holds_record
@@ -108,6 +121,7 @@ class Election:
     def advance(self, now: float, *, wall: float, chance: float) -> list[Command]:
         """The commands that are due. `wall`: epoch seconds for stamps; `chance`: in [0, 1)."""
         self._schedule.draw_jitter(chance)
+        self._candidacy.note_wall(now, wall)
         commands: list[Command] = []
         if now >= self._silence_due():
             self._lease_watch.distrust_watch(now)
@@ -153,6 +167,7 @@ class Election:
             purpose=self._candidacy.purpose(now),
             record=self._observed.lease,
             term=self._leadership.valid_term(now),
+            resumes=self._candidacy.resumes(now),
         )
 
     def _next_id(self) -> int:

@@ -15,6 +15,10 @@ from edge_sidecars.runtime.formats import rfc3339
 
 # Set to the holder identity by every acquiring and renewing write of ours, removed by our release.
 HOLDER_ANNOTATION = "edge-sidecars.io/holder"
+# Where the holder answers, and when it sent this write: by each acquiring and renewing write.
+ANSWERS_AT_ANNOTATION = "edge-sidecars.io/answers-at"
+# Seconds since the epoch: when a process of the holder's pod went on where another had died.
+RESUMED_ANNOTATION = "edge-sidecars.io/resumed"
 
 # A resourceVersion is etcd's revision, an int64.
 MAX_DIGITS = 20
@@ -50,6 +54,10 @@ class Lease:
     spec: Spec
     marked_holder: str | None
     raw: Mapping[str, Any]
+
+    def annotation(self, name: str) -> str | None:
+        found = (self.raw["metadata"].get("annotations") or {}).get(name)
+        return found if isinstance(found, str) else None
 
     @property
     def is_marked(self) -> bool:
@@ -93,8 +101,11 @@ def held(
     acquire_time: str,
     renew_time: str,
     lease_transitions: int,
+    answers_at: str | None = None,
+    resumed: str | None = None,
 ) -> dict[str, Any]:
-    """The body that makes or keeps `holder_identity` the holder.
+    """The body that makes or keeps `holder_identity` the holder. `answers_at`, `resumed`: the
+    annotations, None for none.
 
     With a `base` it is an update that carries that version's uid and resourceVersion, so that
     it applies to this very record or not at all; without, it is a create.
@@ -107,7 +118,12 @@ def held(
         renewTime=renew_time,
         leaseTransitions=lease_transitions,
     )
-    body["metadata"].setdefault("annotations", {})[HOLDER_ANNOTATION] = holder_identity
+    annotations = body["metadata"].setdefault("annotations", {})
+    annotations[HOLDER_ANNOTATION] = holder_identity
+    for name, value in ((ANSWERS_AT_ANNOTATION, answers_at), (RESUMED_ANNOTATION, resumed)):
+        annotations.pop(name, None)
+        if value is not None:
+            annotations[name] = value
     return body
 
 
@@ -135,7 +151,8 @@ def released(base: Lease, *, now: str) -> dict[str, Any]:
         renewTime=now,
         leaseTransitions=base.spec.lease_transitions,
     )
-    body["metadata"].get("annotations", {}).pop(HOLDER_ANNOTATION, None)
+    for name in (HOLDER_ANNOTATION, ANSWERS_AT_ANNOTATION, RESUMED_ANNOTATION):
+        body["metadata"].get("annotations", {}).pop(name, None)
     return body
 
 

@@ -16,7 +16,8 @@ from enum import Enum
 from typing import Any
 
 from elector_sidecar.core import lease as wire
-from elector_sidecar.core.lease import Lease
+from elector_sidecar.core.lease import RESUMED_ANNOTATION, Lease
+from elector_sidecar.core.resume import AnswersAt
 from elector_sidecar.core.term import LeadershipTerm
 from elector_sidecar.core.timing import (
     HEDGE_DELAY,
@@ -45,6 +46,8 @@ class Candidate:
     take_missing: bool = False
     # Its events come by a watch that others share, so that each watch begins at the present state.
     shares_watch: bool = False
+    # None where no process of the same pod can go on for this one.
+    answers_at: AnswersAt | None = None
 
 
 class Purpose(Enum):
@@ -144,8 +147,10 @@ class LeaseWrites:
         purpose: Purpose,
         record: Lease | None,
         term: LeadershipTerm | None,
+        resumes: bool = False,
     ) -> WriteLease:
-        """An attempt on exactly this record (None: a create), sent at `now`; `term` is valid."""
+        """An attempt on exactly this record (None: a create), sent at `now`; `term` is valid.
+        `resumes`: takes over from a process of this pod that died."""
         stamp = wire.micro_time(wall)
         if purpose is Purpose.RELEASE and record is not None:
             body = wire.released(record, now=stamp)
@@ -153,7 +158,8 @@ class LeaseWrites:
             body = self._vacant_body()
         else:
             stamp = self._stamp(wall, record, term)
-            body = self._held_body(stamp, record, term)
+            resumed = f"{wall:.3f}" if resumes else self._resumed(record)
+            body = self._held_body(stamp, record, term, now=now, resumed=resumed)
         write = WriteLease(
             id=write_id,
             purpose=purpose,
@@ -178,10 +184,22 @@ class LeaseWrites:
             lease_duration=int(self._candidate.timing.lease_duration),
         )
 
+    def _resumed(self, record: Lease | None) -> str | None:
+        """Of the present term, however often it is renewed."""
+        is_mine = record is not None and self._is_mine(record)
+        return record.annotation(RESUMED_ANNOTATION) if record is not None and is_mine else None
+
     def _held_body(
-        self, stamp: str, record: Lease | None, term: LeadershipTerm | None
+        self,
+        stamp: str,
+        record: Lease | None,
+        term: LeadershipTerm | None,
+        *,
+        now: float,
+        resumed: str | None,
     ) -> dict[str, object]:
         """Of a running term acquireTime and transitions are kept, whatever became of the record."""
+        answers_at = self._candidate.answers_at
         acquire_time = stamp
         transitions = record.spec.lease_transitions if record else 0
         if term is not None:
@@ -199,6 +217,10 @@ class LeaseWrites:
             acquire_time=acquire_time,
             renew_time=stamp,
             lease_transitions=transitions,
+            answers_at=None
+            if answers_at is None
+            else answers_at.annotation(self._candidate.identity, now),
+            resumed=resumed,
         )
 
     def _stamp(self, wall: float, record: Lease | None, term: LeadershipTerm | None) -> str:

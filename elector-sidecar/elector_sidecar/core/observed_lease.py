@@ -82,6 +82,11 @@ class ObservedLease:
     def missing_since(self) -> float:
         return self._vacant_at if self.is_missing else math.inf
 
+    @property
+    def own_from(self) -> float:
+        """From when on the own record counts: no older claim or doubtful creation in the way."""
+        return self._not_before
+
     def is_mine(self, now: float) -> bool:
         """Whole-string equality, and no older claim or doubtful creation in the way."""
         return self.holder == self._identity and now >= self._not_before

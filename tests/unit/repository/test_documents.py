@@ -53,7 +53,7 @@ def test_every_test_that_is_named_exists(name: str) -> None:
 @pytest.mark.parametrize(
     ("letter", "last", "name"),
     [
-        ("P", 10, "docs/explanation/election.md"),
+        ("P", 11, "docs/explanation/election.md"),
         ("R", 9, "docs/explanation/relay.md"),
     ],
 )

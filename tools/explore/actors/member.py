@@ -14,6 +14,7 @@ from elector_sidecar.core.election import Election
 from elector_sidecar.core.handover import Intent
 from elector_sidecar.core.lease_watch import ReadLease, WatchLease
 from elector_sidecar.core.lease_writes import Candidate, WriteLease
+from elector_sidecar.core.resume import AnswersAt
 from elector_sidecar.core.timing import Timing
 from tools.explore.actors.actor import WALL, Actor, World
 from tools.explore.actors.moment import Moment
@@ -26,8 +27,18 @@ Make = Callable[..., Election]
 class Member(Actor):
     kind = "member"
 
-    def __init__(self, name: str, rate: float, timing: Timing, make: Make = Election) -> None:
+    def __init__(
+        self,
+        name: str,
+        rate: float,
+        timing: Timing,
+        make: Make = Election,
+        *,
+        resumes: bool = False,
+    ) -> None:
         super().__init__(name, rate)
+        # Its process listens at one address, whoever runs it.
+        self._answers_at = AnswersAt(name, "here", "boot") if resumes else None
         self._timing = timing
         self._make = make
         # The step at which a main that was asked to stop does so, and at which it is waited for
@@ -37,7 +48,9 @@ class Member(Actor):
         self.contends_at = math.inf
 
     def start(self, world: World) -> None:
-        candidate = Candidate(self.identity, NAMESPACE, NAME, self._timing)
+        candidate = Candidate(
+            self.identity, NAMESPACE, NAME, self._timing, answers_at=self._answers_at
+        )
         self.core = self._make(candidate, now=self.now(world.time))
         self.stops_at = self.drained_at = self.contends_at = math.inf
 
