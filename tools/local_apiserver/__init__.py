@@ -6,6 +6,9 @@ object_store     versions, collections, and the order in which changes become tr
 writer           creates, updates, patches and deletes
 local_apiserver  which request is whose, without a connection
 http_api         requests and watches over HTTP
+
+Bodies are read in JSON alone: typed clients of client-go 0.37 and typed `kubectl create` write in
+protobuf and are refused.
 """
 
 from tools.local_apiserver.local_apiserver import LocalApiServer
