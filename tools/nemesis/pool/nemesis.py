@@ -309,6 +309,8 @@ class PoolNemesis(Ordeal):
         for name, text in self._testbed.logs().items():
             if "Traceback" in text:
                 self._complaints.append(f"{name} raised: {text[text.index('Traceback') :][:2000]}")
+        if not self._observer.is_looking:
+            self._complaints.append("the observer has ended: what it has not seen is not known")
         with self._observer.lock:
             history = self._observer.history
             evicted = Counter(

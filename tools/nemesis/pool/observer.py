@@ -66,6 +66,8 @@ class _Watch:
         with closing(connection):
             connection.request("GET", f"{self._path}?{query}")
             with connection.getresponse() as response:
+                if response.status != HTTPStatus.OK:
+                    raise ConnectionError(f"{self._path}: {response.status}")
                 while not self._ended.is_set() and (line := response.readline()):
                     event = json.loads(line)
                     yield event["type"], event["object"]
@@ -96,6 +98,11 @@ class Observer:
         for thread in self._threads:
             thread.start()
         return self
+
+    @property
+    def is_looking(self) -> bool:
+        """Else what it has seen is no proof."""
+        return all(it.is_alive() for it in self._threads)
 
     def __exit__(
         self,
