@@ -6,17 +6,10 @@ from dataclasses import dataclass
 
 from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.kubeapi import ApiTransport, Credentials
-from edge_sidecars.kubeapi.client_certificate import ClientCertificate
 from edge_sidecars.runtime.tasks import Spawn
-from relay_sidecar.access import node
 from relay_sidecar.access.admission import Access, OwnAccess
-from relay_sidecar.access.authorization_store import FAMILIES, SPACE, AuthorizationStore
-from relay_sidecar.access.caller import CallerAccess
-from relay_sidecar.access.kubelet_process import KubeletProcess
-from relay_sidecar.access.reviews import RestartReviews, Reviews
 from relay_sidecar.config.config import Config
 from relay_sidecar.core.access.expiry import OfflineClock
-from relay_sidecar.core.access.node_identity import NodeCertificates
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Saved
 from relay_sidecar.upstream.link_probe import LinkProbe
@@ -63,47 +56,18 @@ async def open_access(
                 token_file=config.local_token_file,
             )
         )
-    store = await AuthorizationStore.open(
-        journal,
-        saved.kept.get(SPACE, {}),
-        heard_at=lambda: probe.link.heard_at,
-        ttl=config.access_ttl,
-        offline_ttl=config.access_offline_ttl,
-        families=saved.kept.get(FAMILIES, {}),
-        are_authentic=are_authentic,
-    )
-    reviews = Reviews(transport, timeout=config.request_timeout)
-    access = CallerAccess(reviews, store, is_up=lambda: probe.may_be_up, cause=lambda: probe.cause)
-    stack.push_async_callback(access.close)
-    spawn(store.run())
+    # Half a MiB of a relay that has no callers of its own.
+    from relay_sidecar.access.asking import open_asking
 
-    def size() -> int:
-        return store.cache.size + store.families.size
-
-    if config.client_ca_file is None:
-        return OpenedAccess(access, store.cache.clock, [access.issued], size=size)
-    assert isinstance(credentials, ClientCertificate)
-    own = node.own_name(credentials, config.client_ca_file)
-    certificates = NodeCertificates(own, node.accepted_before(saved.kept.get(node.SPACE, {})))
-    nodes = node.NodeAccess(
-        access,
+    return await open_asking(
+        config,
+        transport,
         credentials,
-        certificates,
         journal,
-        kubelet=None if config.kubelet_unit is None else KubeletProcess(config.kubelet_unit),
-        is_up=lambda: probe.may_be_up,
-    )
-    spawn(nodes.run(is_accepted=lambda: probe.state == "up"))
-    name = own.removeprefix(node.PREFIX)
-    restart = RestartReviews(access, reviews, known)
-    access.on_allowed.append(restart.allowed)
-    issued = [access.issued, restart.issued]
-    return OpenedAccess(
-        nodes,
-        store.cache.clock,
-        issued,
-        name,
-        rights=access.rights,
-        has_read=nodes.has_read,
-        size=size,
+        saved,
+        probe,
+        stack,
+        are_authentic=are_authentic,
+        known=known,
+        spawn=spawn,
     )
