@@ -120,6 +120,8 @@ class Listener:
         self._tasks: set[asyncio.Task[None]] = set()
         # In their handshake, the oldest first.
         self._arriving: dict[Connection, socket.socket] = {}
+        # By the task in which it becomes one.
+        self._welcomed: dict[asyncio.Task[None], Connection] = {}
         # Connections that found no place.
         self.turned_away = 0
         self.is_open = False
@@ -166,17 +168,21 @@ class Listener:
         self.is_open = False
         tasks = tuple(self._tasks)
         for task in tasks:
-            task.cancel()
+            connection = self._welcomed.get(task)
+            # uvloop would close a connection that is made, under the answer to its first request.
+            if connection is None or connection.transport is None:
+                task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for sock in self._sockets:
             sock.close()
         await self._web.shutdown(timeout=self._options.shutdown_grace)
         self.intake.close_all()
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     # ── who comes in ──
 
@@ -216,7 +222,9 @@ class Listener:
             return
         connection = self._web.connection(peer)
         self._arriving[connection] = sock
-        self._spawn(self._welcome(connection, sock))
+        task = self._spawn(self._welcome(connection, sock))
+        self._welcomed[task] = connection
+        task.add_done_callback(self._welcomed.pop)
 
     async def _welcome(self, connection: Connection, sock: socket.socket) -> None:
         """Until it is made, after the handshake where there is one."""
