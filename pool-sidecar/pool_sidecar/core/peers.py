@@ -211,8 +211,10 @@ class Peers:
             return
         record.heard = HeardState(state, now)
         if state.is_kubelet_ok:
+            is_again = record.alive_at is None or now - record.alive_at >= MAY_BE_LOST
             record.alive_at, record.is_restored = now, False
-            self.news += state.link is not Link.NONE and record.is_settling(now)
+            is_settling = state.link is not Link.NONE and record.is_settling(now)
+            self.news += is_again or is_settling
         verdict = Verdict.ALIVE if state.is_kubelet_ok else Verdict.DEGRADED
         record.judge(verdict, now, is_word=True)
         self._judge_relief(now)

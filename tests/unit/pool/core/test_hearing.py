@@ -118,6 +118,13 @@ def test_while_the_api_may_make_a_peer_ready_again_each_answer_is_news() -> None
     assert news(peers, HAS_LINK, 1210, 1300) == rounds(1210, 1270)
 
 
+def test_a_peer_that_is_heard_again_is_news_once_whatever_its_link() -> None:
+    peers = member_that_heard(1000.0)
+    news(peers, HAS_LINK, 1002, 1080)
+    assert news(peers, HAS_NONE, 1080, 1090) == []
+    assert news(peers, HAS_NONE, 1100, 1120) == [1100]
+
+
 def test_each_answer_is_news_after_the_api_heard_a_peer_again() -> None:
     peers = member_that_heard(1000.0)
     news(peers, HAS_LINK, 1002, 1080)

@@ -189,6 +189,8 @@ class Site:
 
     def part(self, one: str, other: str) -> None:
         self.parted.add(frozenset((one, other)))
+        # Where most peers turn silent at once, members hold what they showed.
+        self._due.clear()
 
     def unite(self, one: str, other: str) -> None:
         self.parted.discard(frozenset((one, other)))
