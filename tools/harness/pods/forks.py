@@ -37,6 +37,14 @@ _FORKS.set_forkserver_preload(
         "tools.harness.pods.forks",
     ]
 )
+
+
+def _network() -> str:
+    """The namespace of this thread (network_namespaces(7))."""
+    return os.readlink("/proc/thread-self/ns/net")
+
+
+_HOME = _network()
 _allowed = False
 
 
@@ -51,8 +59,10 @@ def are_allowed() -> bool:
 
 
 def can_fork(program: str, environ: Mapping[str, str]) -> bool:
-    """Whether a fork behaves as a fresh interpreter would with this environment."""
-    return program in PACKAGES and not any(name.startswith(_EARLY) for name in environ)
+    """Whether a fork behaves as a fresh interpreter would with this environment, and where this
+    thread is: the one that forks is in the network in which the tests began."""
+    is_early = any(name.startswith(_EARLY) for name in environ)
+    return program in PACKAGES and not is_early and _network() == _HOME
 
 
 class Running(Protocol):

@@ -167,9 +167,7 @@ def test_s1_and_s2_members_go_by_a_history_that_was_restored_from_an_old_backup(
         joining = rings[1].join(timing=FAST, start=False)
         plane.back_up()
         backed_up_at = time.monotonic()
-        observers = [
-            stack.enter_context(ShardObserver(ring.pods, asked=(0,))) for ring in rings
-        ]
+        observers = [stack.enter_context(ShardObserver(ring.pods, asked=(0,))) for ring in rings]
         changed.append(joining.start())
         changed.pop(0).terminate()
         rings[1].wait_even(changed)
