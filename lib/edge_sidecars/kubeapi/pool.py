@@ -141,10 +141,11 @@ class ConnectionPool:
 
     async def _sweep(self, now: float) -> None:
         self._sweep_at = now + SWEEP
-        useless = [each for each in self._idle if not self._is_usable(each)]
-        self._idle = [each for each in self._idle if each not in useless]
-        for each in useless:
-            await each.session.close()
+        # Each is ours until it is closed: the request for which this is done may be cancelled.
+        for each in [it for it in self._idle if not self._is_usable(it)]:
+            if each in self._idle:
+                self._idle.remove(each)
+                await each.session.close()
 
     def _is_usable(self, channel: Channel) -> bool:
         is_current = channel.generation == self._generation
