@@ -34,7 +34,7 @@ class AnswersAt:
         return f"{self.pod_uid} {self.address} {self.boot_id} {now:.3f} {holder}"
 
     def why_not(self, lease: Lease, now: float, *, wall: float, timing: Timing) -> str | None:
-        """ "" if the Lease may be taken at once; None for a record that is not this pod's."""
+        """Returns "" if the Lease may be taken at once, and None for a record of another pod."""
         text = lease.annotation(ANSWERS_AT_ANNOTATION)
         pod_uid, _, rest = (text or "").partition(" ")
         if not lease.is_marked or pod_uid != self.pod_uid:

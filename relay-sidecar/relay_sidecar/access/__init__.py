@@ -1,6 +1,6 @@
 """Who may read through the relay what is cached.
 
-opened               which of these the flags ask for
+opened               what the others are given of it; that of `--access own`
 asking               those that ask upstream about callers, where the flags ask for them
 admission            what the web layer asks about a caller; `--access own`, for loopback
 caller               each caller with the rights of its own token, which upstream decides about: it

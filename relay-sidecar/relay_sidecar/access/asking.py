@@ -33,7 +33,8 @@ async def open_asking(
     known: Callable[[], Iterable[ResourceName]],
     spawn: Spawn,
 ) -> OpenedAccess:
-    """As `open_access`, where callers bring tokens or certificates. Raises `BadInput`."""
+    """`are_authentic`: what was saved of rights is known to be a relay's; `known`: the resources of
+    which the relay has something. Raises `BadInput`."""
     store = await AuthorizationStore.open(
         journal,
         saved.kept.get(SPACE, {}),

@@ -1,18 +1,11 @@
 """Which callers are answered, as the flags say."""
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from edge_sidecars.apimachinery.resources import ResourceName
-from edge_sidecars.kubeapi import ApiTransport, Credentials
-from edge_sidecars.runtime.tasks import Spawn
 from relay_sidecar.access.admission import Access, OwnAccess
 from relay_sidecar.config.config import Config
 from relay_sidecar.core.access.expiry import OfflineClock
-from relay_sidecar.journal.journal import Journal
-from relay_sidecar.journal.records import Saved
-from relay_sidecar.upstream.link_probe import LinkProbe
 
 
 @dataclass(frozen=True)
@@ -33,41 +26,10 @@ class OpenedAccess:
     size: Callable[[], int] = lambda: 0
 
 
-async def open_access(
-    config: Config,
-    transport: ApiTransport,
-    credentials: Credentials,
-    journal: Journal,
-    saved: Saved,
-    probe: LinkProbe,
-    stack: AsyncExitStack,
-    *,
-    are_authentic: bool,
-    known: Callable[[], Iterable[ResourceName]],
-    spawn: Spawn,
-) -> OpenedAccess:
-    """`are_authentic`: what was saved of rights is known to be a relay's; `known`: the resources of
-    which the relay has something. Raises `BadInput`."""
-    if not config.asks_callers:
-        return OpenedAccess(
-            OwnAccess(
-                config.listen,
-                allowed_hosts=config.allowed_hosts,
-                token_file=config.local_token_file,
-            )
+def open_own(config: Config) -> OpenedAccess:
+    """Every caller acts with the relay's rights. Raises `BadInput`."""
+    return OpenedAccess(
+        OwnAccess(
+            config.listen, allowed_hosts=config.allowed_hosts, token_file=config.local_token_file
         )
-    # Half a MiB of a relay that has no callers of its own.
-    from relay_sidecar.access.asking import open_asking
-
-    return await open_asking(
-        config,
-        transport,
-        credentials,
-        journal,
-        saved,
-        probe,
-        stack,
-        are_authentic=are_authentic,
-        known=known,
-        spawn=spawn,
     )

@@ -15,7 +15,7 @@ from typing import Final
 from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.kubeapi import ApiTransport, Credentials, Unreachable
 from edge_sidecars.runtime.tasks import Spawn
-from relay_sidecar.access.opened import OpenedAccess, open_access
+from relay_sidecar.access.opened import OpenedAccess, open_own
 from relay_sidecar.config.config import Config
 from relay_sidecar.features import Feature, Features, Parts, RoomListener, Run
 from relay_sidecar.journal.journal import Journal
@@ -131,18 +131,24 @@ async def open_relay(
     features = Features()
     up = _upstream(config, credentials, stack, opened, features)
     cache = _cache(config, up, opened, features, spawn)
-    access = await open_access(
-        config,
-        up.transport,
-        credentials,
-        opened.journal,
-        opened.saved,
-        up.probe,
-        stack,
-        are_authentic=opened.are_rights_authentic,
-        known=cache.held,
-        spawn=spawn,
-    )
+    if config.asks_callers:
+        # Half a MiB, which a relay does not need where all callers have its own rights.
+        from relay_sidecar.access.asking import open_asking
+
+        access = await open_asking(
+            config,
+            up.transport,
+            credentials,
+            opened.journal,
+            opened.saved,
+            up.probe,
+            stack,
+            are_authentic=opened.are_rights_authentic,
+            known=cache.held,
+            spawn=spawn,
+        )
+    else:
+        access = open_own(config)
     proxy = Proxy(
         up.transport,
         access.access,
