@@ -1,7 +1,7 @@
 """All of GM put together: what is followed, who decides, who takes reports, and what is notified.
 
-Owns the order in which parts begin and end. Guarantees: nothing is decided and no LC is served
-before the CRDs were looked at and everything was listed; at the end LCs are sent elsewhere first,
+Owns the order in which parts begin and end. Guarantees: Nothing is decided and no LC is served
+before the CRDs were looked at and everything was listed. At the end LCs are sent elsewhere first,
 then what is being written is waited for, and the lead is not used any more.
 """
 

@@ -60,7 +60,7 @@ class StoreStatus(msgspec.Struct, frozen=True):
 
 
 class RefusalStatus(msgspec.Struct, frozen=True):
-    """A report that GM will never take."""
+    """A report that GM never takes."""
 
     kind: str
     namespace: str

@@ -1,19 +1,22 @@
-"""`python -m tools.docs.prose`: the manuals are plain technical English.
+"""`python -m tools.docs.prose`: manuals, docstrings and comments are plain technical English.
 
-Owns the rules that a machine can check: words, length of sentences, passives, length of a page and
-the line that names its reader. The words and limits are data, in prose.toml. Code, addresses and
-generated rows are not prose; a cell of a table and an item of a list end a sentence.
+Owns the rules that a machine can check: words, length of sentences, passives, length of a page, the
+line that names its reader, and how the docstring of a public name opens. The words and limits are
+data, in prose.toml. Code, addresses and generated rows are not prose; a cell of a table and an item
+of a list end a sentence.
 
-Exit status: 0, or 1 where a page breaks a rule; `--figures` prints each page's means.
+Exit status: 0, or 1 where a page or a module breaks a rule; `--figures` prints each page's means.
 """
 
 import argparse
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from tools.docs.source_prose import modules, passages
 
 ROOT = Path(__file__).parents[2]
 RULES = Path(__file__).with_name("prose.toml")
@@ -38,6 +41,7 @@ _PASSIVE = re.compile(
 class Word:
     pattern: re.Pattern[str]
     instead: str
+    pages_only: bool
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,7 @@ class Rules:
     longest_sentence: int
     page_words: int
     passives: int
+    opening_tense: re.Pattern[str]
     unfinished: frozenset[str]
 
 
@@ -65,8 +70,17 @@ class Sentence:
 
 def rules() -> Rules:
     data = tomllib.loads(RULES.read_text(encoding="utf-8"))
-    words = (Word(re.compile(it["pattern"], re.IGNORECASE), it["instead"]) for it in data["word"])
-    return Rules(tuple(words), **data["limits"], unfinished=frozenset(data["unfinished"]))
+    words = (
+        Word(re.compile(it["pattern"], re.IGNORECASE), it["instead"], it.get("pages_only", False))
+        for it in data["word"]
+    )
+    tense = re.compile(data["opening_tense"], re.IGNORECASE)
+    return Rules(
+        tuple(words),
+        **data["limits"],
+        opening_tense=tense,
+        unfinished=frozenset(data["unfinished"]),
+    )
 
 
 def sentences(text: str) -> Iterator[Sentence]:
@@ -102,13 +116,9 @@ def problems(name: str, text: str, by: Rules) -> Iterator[str]:
     """What a page has against the rules, each with the line of its block."""
     found = list(sentences(text))
     for it in found:
-        if it.words > by.longest_sentence:
-            yield f"{name}:{it.line}: {it.words} words in a sentence: {it.text[:70]}…"
+        yield from _sentence_problems(f"{name}:{it.line}", it, by, by.words)
         if len(passive := _PASSIVE.findall(it.text)) > by.passives:
             yield f"{name}:{it.line}: {len(passive)} passives ({', '.join(passive)}): who acts?"
-        for word in by.words:
-            if hit := word.pattern.search(it.text):
-                yield f"{name}:{it.line}: {hit[0]!r} in {it.text[:60]!r}…: {word.instead}"
     if found and (mean := _mean(found)) > by.mean_words:
         yield f"{name}: {mean:.1f} words a sentence, more than {by.mean_words:g}"
     if name.startswith(f"{MANUALS}/"):
@@ -118,6 +128,29 @@ def problems(name: str, text: str, by: Rules) -> Iterator[str]:
             yield f'{name}: the line after the title does not name its reader ("For people who …")'
         for test in re.findall(r"\btest_[a-z0-9_]+", text):
             yield f"{name}: names the test {test}: a manual has none"
+
+
+def module_problems(name: str, text: str, by: Rules) -> Iterator[str]:
+    """What the docstrings and comments of a module have against the rules."""
+    words = [it for it in by.words if not it.pages_only]
+    for passage in passages(text):
+        found = list(sentences(passage.text))
+        for it in found:
+            yield from _sentence_problems(f"{name}:{passage.line + it.line - 1}", it, by, words)
+        if passage.is_public and found:
+            opening = passage.text.split("\n\n")[0].rstrip()
+            if not opening.endswith((".", ":")):
+                yield f"{name}:{passage.line}: no full stop after {opening[-50:]!r}"
+            if hit := by.opening_tense.search(found[0].text):
+                yield f"{name}:{passage.line}: {hit[0]!r} in {found[0].text[:60]!r}…: present tense"
+
+
+def _sentence_problems(where: str, it: Sentence, by: Rules, words: Iterable[Word]) -> Iterator[str]:
+    if it.words > by.longest_sentence:
+        yield f"{where}: {it.words} words in a sentence: {it.text[:70]}…"
+    for word in words:
+        if hit := word.pattern.search(it.text):
+            yield f"{where}: {hit[0]!r} in {it.text[:60]!r}…: {word.instead}"
 
 
 def _mean(found: list[Sentence]) -> float:
@@ -136,9 +169,14 @@ def pages(root: Path) -> dict[str, str]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.docs.prose", description=__doc__)
     parser.add_argument("--figures", action="store_true", help="means and counts of each page")
-    parser.add_argument("page", nargs="*", help="those alone")
+    parser.add_argument("page", nargs="*", help="those pages or modules alone")
     args = parser.parse_args()
     by, status = rules(), 0
+    for name, text in modules(ROOT).items():
+        if not args.figures and name in (args.page or [name]):
+            found = list(module_problems(name, text, by))
+            status |= bool(found)
+            print("".join(f"{it}\n" for it in found), end="")
     for name, text in pages(ROOT).items():
         if name not in (args.page or [name]) or (name in by.unfinished and not args.page):
             continue

@@ -1,9 +1,9 @@
 """What one candidate knows of its Lease and wants of it, and what both permit it to write.
 
 Owns the record as it was adopted last, this candidate's own term, its intent and whether it has
-released. Pure; knows no requests. Guarantees: the term ends as soon as another holder is seen (P4);
-a write is permitted only by the newest record that is known, and counts only once it is proven
-(P3); a release is believed only when a look after it shows nothing of this candidate's (P6).
+released. Pure; knows no requests. Guarantees: The term ends as soon as another holder is seen (P4).
+A write is permitted only by the newest record that is known, and counts only once it is proven
+(P3). A release is believed only when a look after it shows nothing of this candidate's (P6).
 """
 
 import math

@@ -1,10 +1,10 @@
 """May this process go on where its predecessor, an elector of the same pod that died, was?
 
 Pure. The proof that the predecessor is dead is the listening address: this process has bound it,
-so that nobody else answers there (P11). It is taken only from a record that is
+so that no other process answers there (P11). It is taken only from a record that is
 
 - marked as ours, and says that its holder answered at this very address of this very pod;
-- younger than its validity by the clock of this machine since its boot. Nobody else can have led
+- younger than its validity by the clock of this machine since its boot. No other can have led
   since, not even in a history that a restore of etcd took away;
 - not of a process that resumed itself a moment ago: an elector that crashes again and again must
   not keep the lead to itself.

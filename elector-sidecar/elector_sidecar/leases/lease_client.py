@@ -3,8 +3,8 @@
 Owns the two paths, the requests' deadlines, their count, and the report of a failure: once in the
 log, and of a refusal (403) also to who asks, with the RBAC rules that are needed. Knows no
 election. Only a renewal with nothing open beside it uses a pooled connection, so that a dead one
-costs it a second attempt, and a takeover, a release or a read nothing; unless setting one up takes
-long, where all use one that has just answered.
+costs it a second attempt, and a takeover, a release or a read nothing. Where setting
+one up takes long, all use one that has just answered.
 """
 
 import math

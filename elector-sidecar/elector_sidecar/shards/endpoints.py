@@ -1,7 +1,7 @@
 """The HTTP answers about shards (docs/reference/shards.md).
 
-Guarantees: ownership is computed from a clock that is read after the request was parsed and after
-the last await of the handler (S1); every validity that an answer to the main tells is remembered
+Guarantees: Ownership is computed from a clock that is read after the request was parsed and after
+the last await of the handler (S1). Every validity that an answer to the main tells is remembered
 before the answer is built, and no shard becomes free before it has passed or was confirmed (S6).
 """
 

@@ -116,7 +116,7 @@ class Ownership:
             it.promised_until = max(it.promised_until, until)
 
     def confirm(self, now: float, shard: int, token: int) -> bool:
-        """False only if that very shard is owned and not handed over."""
+        """False only if this shard is owned and not handed over."""
         owned = self.shards.get(shard)
         if owned is not None and owned.fencing_token == token and not owned.is_handing_over:
             return False

@@ -166,7 +166,7 @@ def _reap_orphans(*, but: int) -> None:
 
 
 class WrappedProgram:
-    """Stands for the main container towards the elector: it is drained, and then it has stopped."""
+    """Is the main container towards the elector: it is drained, and then it has stopped."""
 
     def __init__(self, policy: WrapPolicy, environ: Mapping[str, str]) -> None:
         self._policy = policy

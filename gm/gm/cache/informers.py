@@ -105,7 +105,7 @@ class Informers:
         await self._synced.wait()
 
     def watch(self, touched: Touched) -> None:
-        """Told of each object that is to be decided anew, from now on."""
+        """Hears of each object that is to be decided anew, from now on."""
         self._watchers.append(touched)
 
     def get(self, key: ObjectKey) -> Document | None:

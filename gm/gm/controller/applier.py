@@ -1,12 +1,12 @@
 """Applies a plan: actions in their order, then labels and annotations, then the status; a new key
 of the object's workers before all.
 
-Owns rule G2 on the wire. Guarantees: a child that exists already counts as made only if it stands
-for what is wanted (`engine.stands_for`); one of a predecessor is removed first, one of a successor
-never; deletions name uid and resourceVersion; labels and status
-are written under the resourceVersion that was decided at, and a write in between wins. After
-any failure nothing further is written: the object is decided again. Each write is on behalf of the
-object that the plan is for, also that of another one's status.
+Owns rule G2 on the wire. Guarantees: A child that exists already counts as made only if it is
+what is wanted (`engine.stands_for`). One of a predecessor is removed first, one of a successor
+never. Deletions name uid and resourceVersion. Labels and status are written under the
+resourceVersion that was decided at, and a write in between wins. After any failure nothing further
+is written: the object is decided again. Each write is on behalf of the object that the plan is for,
+also that of another one's status.
 """
 
 import msgspec
@@ -51,7 +51,7 @@ class DecideAgain(Exception):
 
 
 class ChildRefused(Exception):
-    """The API server will not have this child."""
+    """The API server refuses this child."""
 
     def __init__(self, refusal: ChildRefusal) -> None:
         super().__init__(refusal.message)
@@ -59,7 +59,7 @@ class ChildRefused(Exception):
 
 
 class Applier:
-    """`has_labels`: the nodes that an object concerns stand on it as labels."""
+    """`has_labels`: the nodes that an object concerns are on it as labels."""
 
     def __init__(self, writes: GuardedWrites, informers: Informers, *, has_labels: bool) -> None:
         self._writes = writes

@@ -65,7 +65,7 @@ class Remembered:
     failures: int = 0
     refusals: tuple[ChildRefusal, ...] = ()
     refused_until: float | None = None
-    # Reports that have no effect and do not stand in the status either: node, epoch, seq.
+    # Reports that have no effect and are not in the status either: node, epoch, seq.
     refused: frozenset[tuple[str, int, int]] = frozenset()
     waits_for: str = ""
     missed: MissedReferences = field(default_factory=MissedReferences)

@@ -1,6 +1,6 @@
 """What a kind is: the types of the table that the engine works from.
 
-A kind is data: where its templates stand, which workers it makes from them with which environment,
+A kind is data: where its templates are, which workers it makes from them with which environment,
 what it refers to, by which rule its state follows from its children, and how reports about it take
 effect. A row is in one file of `kinds/`. Nothing here decides anything.
 """

@@ -54,7 +54,7 @@ def flag(tree: object, *path: str) -> bool:
 
 
 def values(tree: object, path: tuple[str, ...]) -> list[object]:
-    """Those of `found`, without where they stand, which costs more than to find them."""
+    """Those of `found`, without where they are, which costs more than to find them."""
     for index, key in enumerate(path):
         if key == "*":
             rest = path[index + 1 :]

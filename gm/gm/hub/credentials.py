@@ -1,11 +1,11 @@
 """Who GM is, and which node a caller is.
 
-Owns TLS of the stream and what proves a node's name: a client certificate of `client_ca` whose
-common name is `system:node:<node>` (as kubelet's) or `<node>`, or a bearer token of LC's service
-account, made for the audience `edge-sidecars-gm`, that the API server binds to a node (KEP-4193, on
-by default since Kubernetes 1.30); GM asks by a TokenReview. Guarantees: renewed certificate files
-serve the next handshake; no token is kept or logged; a token of another account, of another
-audience or that is not bound to a node proves none.
+Owns TLS of the stream and what proves a node's name. That is a client certificate of `client_ca`
+whose common name is `system:node:<node>` (as kubelet's) or `<node>`. Or it is a bearer token of
+LC's service account, made for the audience `edge-sidecars-gm`, that the API server binds to a node
+(KEP-4193, on by default since Kubernetes 1.30). GM asks by a TokenReview. Guarantees: renewed
+certificate files serve the next handshake; no token is kept or logged; a token of another account,
+of another audience or that is not bound to a node proves none.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """All streams of this GM.
 
-Owns who is connected, and when LCs are served. Guarantees: an LC is served only while this GM may
+Owns who is connected, and when LCs are served. Guarantees: An LC is served only while this GM may
 serve, has listed everything and reaches the API server, asked anew five times a second and at each
-change; when that ends, all streams end at once; a node has one stream, the newest; streams are
+change. When that ends, all streams end at once. A node has one stream, the newest. Streams are
 rebalanced after a while where any GM may serve. An LC that comes while no GM may serve yet, but
 this one may be next, waits here for some seconds instead of dialling all the time; and all LCs are
 sent how far to spread their next dial. Knows neither gRPC nor websockets.
@@ -205,7 +205,7 @@ class Hub:
             stream.leaves(document)
 
     def moved(self) -> None:
-        """Also whenever `may_serve` may say something else. Told of each change of each object:
+        """Also whenever `may_serve` may say something else. Hears of each change of each object:
         without streams the next look is soon enough."""
         if self._present:
             self._look()

@@ -59,7 +59,7 @@ class ReportSink(Protocol):
         never (LC sends the report again) or after the stream's end."""
 
     def lost(self, node: str, report: Report | Unresolved) -> None:
-        """The stream ended before there was room, and the report will not be sent again."""
+        """The stream ended before there was room, and the report is not sent again."""
 
     async def room(self) -> None:
         """Returns when `take` is worth another try."""

@@ -1,8 +1,8 @@
 """The websocket carrier of streams, for Sedna's own LCs.
 
-Guarantees: the same as for our LCs where Sedna's protocol can give them: everything that concerns
+Guarantees: The same as for our LCs where Sedna's protocol can give them: everything that concerns
 the node at connect, changes in order, a slow LC holds only its own queue, a dead peer is found by
-pings; what an LC has sent when its stream ends is read to the end and taken. What it cannot: there
+pings. What an LC has sent when its stream ends is read to the end and taken. What it cannot: there
 is no acknowledgement, no end of a snapshot, and no authentication: a client that reaches the port
 is believed to be the node that it names.
 """

@@ -1,12 +1,12 @@
 """The gRPC carrier of streams, and the standard health service beside it.
 
-Guarantees: UNAVAILABLE while the hub serves no LC, before anything else; a dead peer is
-found within ten seconds (keepalive, and TCP_USER_TIMEOUT, which gRPC sets to the keepalive's
-time-out); what one LC does not read waits in its own queue, and what it may send is bounded; a
-stream that ends says Drain where it can, and never waits for an LC that does not read.
-grpc.health.v1 tells kubelet's probes and load balancers whether this GM takes LCs now, as of the
-moment of asking: "" and the stream's service have the same health, others are not known here.
-Source: https://github.com/grpc/grpc/blob/master/doc/health-checking.md
+Guarantees: UNAVAILABLE while the hub serves no LC, before anything else. A dead peer is found
+within ten seconds (keepalive, and TCP_USER_TIMEOUT, which gRPC sets to the keepalive's time-out).
+What one LC does not read waits in its own queue, and what it may send is bounded. A stream that
+ends says Drain where it can, and never waits for an LC that does not read. grpc.health.v1 tells
+kubelet's probes and load balancers whether this GM takes LCs now, as of the moment of asking: ""
+and the stream's service have the same health, others are not known here. Source:
+https://github.com/grpc/grpc/blob/master/doc/health-checking.md
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Writes NodeReports: adds what nodes say, and takes out what objects have taken in.
 
-Owns the optimistic lock, and the rhythm of pruning where no new report does it on the way: by the
-leader or, with shards, by the owner of the NodeReport's uid, and only where GMs write NodeReports
-(in mode relay LCs do). Guarantees: nothing is written
-but on top of the version that was read, and on a conflict all is computed anew from a live read;
-what is pruned is in the status of its object, or belongs to an object that is gone, or is not
-the node's any more, for certain: so it was here although this process had come further than the
-NodeReport. A NodeReport that changes is left alone, it is pruned with its next write anyway; one
-that is refused keeps no other from being pruned.
+Owns the optimistic lock, and the rhythm of pruning where no new report does it on the way. The
+leader prunes or, with shards, the owner of the NodeReport's uid, and only where GMs write
+NodeReports (in mode relay LCs do). Guarantees: Nothing is written but on top of the version that
+was read, and on a conflict all is computed anew from a live read. What is pruned is in the status
+of its object, or belongs to an object that is gone, or is not the node's any more, for certain: so
+it was here although this process had come further than the NodeReport. A NodeReport that changes is
+left alone, it is pruned with its next write anyway; one that is refused keeps no other from being
+pruned.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """Whether a node may report about an object: only about what concerns it.
 
-Owns rule G7 for reports, and G5's look at what is really there. Guarantees: what is refused for
+Owns rule G7 for reports, and G5's look at what is really there. Guarantees: What is refused for
 good was refused by a live read of the object and of its Datasets, never because this process is
-behind, nor because of what was sent to the node; what the collections know to be right costs no
+behind, nor because of what was sent to the node. What the collections know to be right costs no
 read.
 """
 

@@ -1,10 +1,10 @@
 """Reports on their way from streams into NodeReports.
 
 Owns one queue for each namespace and node, in the order of arrival, and one write at a time for
-each: reports that arrive meanwhile go with the next. Guarantees (G3): a report is acknowledged only
-after the write that holds it was answered; a report that cannot be stored now stays, in order, or
-is dropped without an answer, so that LC sends it again; a report that is never sent again is kept
-when the lead ends, and is stored although another GM leads; only `ReportAuthorization` and the
+each: reports that arrive meanwhile go with the next. Guarantees (G3): A report is acknowledged only
+after the write that holds it was answered. A report that cannot be stored now stays, in order, or
+is dropped without an answer, so that LC sends it again. A report that is never sent again is kept
+when the lead ends, and is stored although another GM leads. Only `ReportAuthorization` and the
 NodeReport's own rules refuse for good. All queues together are bounded. Lost reports are counted
 and logged.
 """

@@ -1,8 +1,8 @@
 """When a link that ended is to be tried again, and where.
 
-Guarantees: who was served and asked to go is soon elsewhere; all addresses are tried before a wait
-grows, for one that is dead is no sign of the others; while a new leader may be on its way no LC
-misses it for long; who is turned away again and again comes ever thinner, also where each try
+Guarantees: Who was served and asked to go is soon elsewhere. All addresses are tried before a wait
+grows, for one that is dead is no sign of the others. While a new leader may be on its way no LC
+misses it for long. Who is turned away again and again comes ever thinner, also where each try
 succeeds and fails within seconds (two LCs under one name end each other's streams). All of it is
 full jitter; where GM announced that a crowd would come along, over as long as that needs. Knows no
 sockets and no clock; chance is from [0, 1).

@@ -6,7 +6,7 @@ one connection: nothing of an earlier one is heard.
 Guarantees (G4): of one uid a lower resourceVersion changes nothing; another uid is a deletion and a
 creation; what a snapshot lacks is dropped at its end, and not before; an equal version costs no
 write. The reports of one object leave in the order of their seq, each once, and once more where GM
-stayed silent for long (it may have had no room, or have lost the lead in between); nothing is
+stayed silent for long (it may have had no room, or have lost the lead in between). Nothing is
 dropped here: only the store forgets reports.
 """
 

@@ -1,8 +1,8 @@
 """What workers say of jobs that LC does not know yet: kept until GM or the relay tells of the job.
 
-A job that is made while LC is cut off may be started by kubelet first. Guarantees: at most
-`MAX_REPORTS` and `MAX_BYTES` are kept; what has to go for a new one is the oldest of the namespace
-that takes the most room, so that invented jobs in one namespace push out their own; a job that is
+A job that is made while LC is cut off may be started by kubelet first. Guarantees: At most
+`MAX_REPORTS` and `MAX_BYTES` are kept. What has to go for a new one is the oldest of the namespace
+that takes the most room, so that invented jobs in one namespace push out their own. A job that is
 still unknown after `PATIENCE` seconds is given up, with all that is kept of it, until it is known.
 """
 

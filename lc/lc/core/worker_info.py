@@ -11,8 +11,8 @@ import msgspec
 
 from edge_sidecars.runtime.formats.rfc1123 import is_subdomain
 
-# What an object or a report that is not as it should be may raise in code that trusts it. Whoever
-# works for one object after another catches these for each of them: one bad object stops nothing.
+# What an object or a report that is not as it should be may raise in code that trusts it. A
+# loop over objects catches these for each of them: one bad object stops nothing.
 UNFORESEEN = (
     ArithmeticError,
     AssertionError,

@@ -1,8 +1,8 @@
 """Files of the node below the directories that LC may use, by the paths that the node's people use.
 
 Owns where a path leads. Links are followed as on the node, as far as they stay inside. Guarantees:
-whatever a path, its links, or somebody who renames at the same moment says, nothing outside of the
-files roots is opened, made, replaced or removed, and nothing that is LC's own; with `within` that
+Whatever a path, its links, or somebody who renames at the same moment says, nothing outside of the
+files roots is opened, made, replaced or removed, and nothing that is LC's own. With `within` that
 holds for this one directory. Only regular files are opened: a FIFO, a device or a socket is never
 touched. A file is replaced as a whole or not at all; what is made has the owner and the mode of the
 directory that holds it.

@@ -1,8 +1,8 @@
 """Files that lie elsewhere: s3 and http(s) URLs; their bytes as they come, or into a local file.
 
-Guarantees: a file that is fetched is there as a whole or not at all; nothing is held in memory but
-one chunk; a server that hangs is given up; no transfer takes more bytes or seconds than the limits
-say, so that a server that sends for ever, or a byte a minute, ends; few are asked of one host at a
+Guarantees: A file that is fetched is there as a whole or not at all. Nothing is held in memory but
+one chunk. A server that hangs is given up. No transfer takes more bytes or seconds than the limits
+say, so that a server that sends for ever, or a byte a minute, ends. Few are asked of one host at a
 time, and those that wait for it take no place of others. Long transfers are logged and shown.
 Credentials come from a Secret and are never in a log line, nor is the query of a URL. minio signs,
 aiohttp transfers.

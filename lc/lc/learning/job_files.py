@@ -1,9 +1,9 @@
 """What the core's commands mean on disk, below the files roots or elsewhere.
 
-Each may be done again, with the same result. Guarantees: a path never leads out of the files roots,
-and one that lies in the job's outputDir never out of that, whatever links its workers lay there;
-what is copied as a worker's is the job's own; what was written is durable and whole; everything is
-streamed; whatever goes wrong is a `TaskFailed` that says where, or `ForeignPath`. A disk that hangs
+Each may be done again, with the same result. Guarantees: A path never leads out of the files roots,
+and one that lies in the job's outputDir never out of that, whatever links its workers lay there.
+What is copied as a worker's is the job's own. What was written is durable and whole. Everything is
+streamed. Whatever goes wrong is a `TaskFailed` that says where, or `ForeignPath`. A disk that hangs
 holds up the job whose file it is, and no other.
 """
 

@@ -1,8 +1,8 @@
 """What is remembered of one job, in memory exactly as it is on disk.
 
-Guarantees: an event and the report that follows from it are saved together or not at all; one
-event is saved at a time, each upon what the one before left, also where the client has hung up
-in the middle.
+Guarantees: An event and the report that follows from it are saved together or not at all. One event
+is saved at a time, each on what the one before left, also where the client has hung up in the
+middle.
 """
 
 import asyncio

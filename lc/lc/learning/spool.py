@@ -2,8 +2,8 @@
 
 These lie in files that only LC touches, `<data dir>/samples/<uid>/`. A segment is the beginning of
 such a file; what follows it there is of a step that was not saved, and is written over. Guarantees:
-after a kill at any moment a target is what it was or what it was to become; what `append` returned
-is on disk; nothing that the state names is removed here; one chunk is in memory; a process that
+After a kill at any moment a target is what it was or what it was to become. What `append` returned
+is on disk. Nothing that the state names is removed here. One chunk is in memory. A process that
 ends is not held up by a long copy.
 """
 

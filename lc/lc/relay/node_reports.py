@@ -1,9 +1,9 @@
 """This node's reports into its OwnNodeReports, one per namespace, by optimistic lock.
 
-Guarantees: a report is acknowledged to the store when the API has taken the NodeReport in which it
-stands; what an object has taken in is pruned, also after it left for another node, and so is what
-nothing ever takes in: of objects that are gone, and of datasets that are another node's now, which
-only a read while the relay reaches the API tells. No other process writes a node's OwnNodeReports.
+Guarantees: A report is acknowledged to the store when the API has taken the NodeReport that has it.
+What an object has taken in is pruned, also after it left for another node. So is what nothing ever
+takes in: of objects that are gone, and of datasets that are another node's now. Only a read while
+the relay reaches the API shows which these are. No other process writes a node's OwnNodeReports.
 """
 
 import asyncio
@@ -75,7 +75,7 @@ class OwnNodeReports:
         self._may_prune(document)
 
     def object_gone(self, document: Document) -> None:
-        """Gone or only not selected: a look will tell."""
+        """Gone or only not selected: a look decides."""
         known = self._known.get(document.namespace)
         if known is not None and known.pending(document.uid):
             self._collect_at = min(self._collect_at, boottime() + WAITING_INTERVAL)

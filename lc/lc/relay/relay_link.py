@@ -1,10 +1,10 @@
 """LC's link in mode relay: the collections that concern the node, and its reports.
 
 Owns the connection to the relay, the look at its status, which says whether the API is reached, and
-which objects of each kind are selected: by a field where one names the node, else by the label that
-GM stamps on what concerns it. Guarantees: each collection fails and goes on by itself; what waits
-of one for the disk is a whole list at most, and the newest of each object since; nothing is lost
-while the disk takes nothing, and it is stored in the order in which it came.
+which objects of each kind are selected. A field selects where one names the node, else the label
+that GM stamps on what concerns it. Guarantees: Each collection fails and goes on by itself. What
+waits of one for the disk is a whole list at most, and the newest of each object since. Nothing is
+lost while the disk takes nothing, and it is stored in the order in which it came.
 """
 
 import asyncio

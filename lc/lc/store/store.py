@@ -205,7 +205,7 @@ class Store:
         return self._writer.ask(lambda it: it.acked(uid, seq), uid=uid)
 
     def refused(self, uid: str, seq: int, reason: str) -> Awaitable[int]:
-        """This report will never be taken: it is dropped, counted and shown."""
+        """GM never takes this report: it is dropped, counted and shown."""
         return self._writer.ask(lambda it: it.refused(uid, seq, reason), uid=uid)
 
     def renew(self, reason: str) -> Awaitable[None]:

@@ -50,7 +50,7 @@ Statement = tuple[str, tuple[Value, ...]]
 
 
 class StoredRefusal(msgspec.Struct, frozen=True):
-    """A report that GM will never take; `refused_at` in seconds of the wall clock."""
+    """A report that GM never takes; `refused_at` in seconds of the wall clock."""
 
     key: ObjectKey
     uid: str

@@ -1,8 +1,8 @@
 """The asyncio side of writing: what is asked for goes to disk in groups, in order.
 
-Guarantees: memory, listeners and callers learn of a change when it is on disk; one group is
-on its way at a time, so that memory and disk never differ but by it; of a group that the disk did
-not take nothing has happened.
+Guarantees: Memory, listeners and callers learn of a change when it is on disk. One group is on its
+way at a time, so that memory and disk never differ but by it. Of a group that the disk did not take
+nothing has happened.
 """
 
 import asyncio

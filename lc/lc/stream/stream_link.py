@@ -1,9 +1,9 @@
 """LC's gRPC stream to GM: objects into the store, reports out of it.
 
-Owns dialling and redialling, for as long as it takes. Guarantees: what GM says takes effect in its
+Owns dialling and redialling, for as long as it takes. Guarantees: What GM says takes effect in its
 order and ends the stream where the disk does not take it, so that the next snapshot brings it
-again; reports leave the store only when GM answered; a GM that is silent or half gone is left
-within ten seconds (keepalive, and the first message's time-out); every dial is a connection of its
+again. Reports leave the store only when GM answered. A GM that is silent or half gone is left
+within ten seconds (keepalive, and the first message's time-out). Every dial is a connection of its
 own, with certificates and token as they are now.
 """
 

@@ -1,8 +1,8 @@
 """One call to GM, from its hello to its end.
 
 Owns the three things that go on at a time: reading, waiting for the disk, and sending reports.
-Guarantees: changes are asked of the store in GM's order and without waiting for each, but never
-more than a few hundred ahead of the disk; whatever ends one of the three ends the call; what was
+Guarantees: Changes are asked of the store in GM's order and without waiting for each, but never
+more than a few hundred ahead of the disk. Whatever ends one of the three ends the call. What was
 asked of the store is awaited also then.
 """
 

@@ -1,8 +1,8 @@
 """Who may come in: by the loopback of this machine anybody, by the node's address with a token.
 
-Guarantees: a browser's page cannot be made to speak for a worker (no name but an address or
-localhost is believed to be this one, and nothing is taken that a page may have sent); a token is
-compared in constant time and read again when its file changes; without a usable token no client
+Guarantees: A browser's page cannot be made to speak for a worker (no name but an address or
+localhost is believed to be this one, and nothing is taken that a page may have sent). A token is
+compared in constant time and read again when its file changes. Without a usable token no client
 comes in by the node's address, but for `/livez`.
 """
 

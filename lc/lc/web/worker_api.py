@@ -1,10 +1,10 @@
 """What workers, kubelet, Prometheus and people ask of LC over HTTP.
 
 `POST /w/{capability}/sedna/workers/{name}/info` is Sedna's path below the LC_SERVER of a worker,
-answered when the report is durable: 200; 400 for what cannot be used; 403 where the capability
-is not that of the worker that the report names; 404 where its object is unknown here and has been
-for too long; 503 while the disk does not take it, which the worker is to repeat. `/livez`,
-`/readyz`, `/metrics`, `/status`, `/sedna/objects` read.
+answered when the report is durable: 200. 400 for what cannot be used. 403 where the capability is
+not that of the worker that the report names. 404 where its object is unknown here and has been for
+too long. 503 while the disk does not take it, which the worker is to repeat. `/livez`, `/readyz`,
+`/metrics`, `/status`, `/sedna/objects` read.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Counts the samples of this node's datasets, and reports each count that is new, 0 as well.
 
-Guarantees: an edit of url, format or credentials takes effect at once; what is wrong with a dataset
-is reported with what to do, and so is its repair; few files are counted at a time, however many
+Guarantees: An edit of url, format or credentials takes effect at once. What is wrong with a dataset
+is reported with what to do, and so is its repair. Few files are counted at a time, however many
 there are, and one that hangs, or is very large, keeps no other waiting. Remote ones wait for their
 host and for each other (`remote_files.py`), never local ones for them. What was reported survives a
 restart with the store.

@@ -1,10 +1,10 @@
 """Kubernetes objects, lists and watch events as upstream sent them, read just as far as needed.
 
 Owns the slicing of JSON: whose object it is, at which version, and where its bytes begin and end;
-nothing of what a resource means. Guarantees: `Item.raw` are upstream's own bytes (a list item gets
-the kind and apiVersion that its list left out, and of an indented object all space between tokens
-goes, so that it fits into one line of a watch, and is as long whoever asked for it), detached from
-the page or line that brought them; whatever cannot be read like this is `Malformed`, never guessed
+nothing of what a resource means. Guarantees: `Item.raw` are upstream's own bytes, detached from the
+page or line that brought them. A list item gets the kind and apiVersion that its list left out. Of
+an indented object all space between tokens goes, so that it fits into one line of a watch, and is
+as long for each client. Whatever cannot be read like this is `Malformed`, never guessed
 at. Of duplicate keys the last one counts, as in Go.
 """
 

@@ -1,9 +1,9 @@
 """The resourceVersion of an object or list, read and set in upstream's own bytes.
 
 Guarantees: of an object that is changed, every byte that need not change stays. The token that is
-metadata.resourceVersion is found by what a decoder reads, never by how the text looks around it:
-equal texts may stand anywhere in an object, keys and values may be spelled with escapes, and keys
-may be there twice. Of a response, metadata is read in JSON (PartialObjectMetadata, Table) and in
+metadata.resourceVersion is found by what a decoder reads, never by how the text looks around it.
+Equal texts may be anywhere in an object, keys and values may be spelled with escapes, and keys may
+be there twice. Of a response, metadata is read in JSON (PartialObjectMetadata, Table) and in
 protobuf; what is in no such form, such as YAML, has no version here.
 Sources: k8s.io/apimachinery v0.36, pkg/runtime/generated.proto (Unknown), pkg/apis/meta/v1/
 generated.proto (ObjectMeta, ListMeta).
@@ -30,7 +30,7 @@ from edge_sidecars.apimachinery.request.accept import Form
 _PROTOBUF_MAGIC: Final = b"k8s\x00"
 # Unknown.raw; the metadata of any object or list; the resourceVersion of either.
 _RAW, _METADATA, _OF_LIST, _OF_OBJECT = 2, 1, 2, 6
-# So API servers in Go begin a list of a type of their own, or a Table: TypeMeta and ListMeta are
+# So API servers in Go begin a list of a type of their own, or a Table. TypeMeta and ListMeta are
 # before what is in it, and of ListMeta the version is first but for the selfLink that is no more.
 _HEAD: Final = re.compile(
     rb'\{"kind":"\w+","apiVersion":"[\w./-]+","metadata":\{"resourceVersion":"(\d+)"[,}]'

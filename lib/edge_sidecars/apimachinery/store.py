@@ -1,9 +1,9 @@
 """The objects of one stream, the window of its latest changes, and the cursor between the two.
 
 Owns what a stream knows at its cursor; does not know selectors, watchers or how it is kept on disk.
-Guarantees: the collection is moved by its own events only, in their order; `since` returns every
-change after a version or raises `Expired`, never part of them; the window stays within its bounds
-by forgetting the oldest changes; equal fingerprints mean the same objects at the same versions.
+Guarantees: The collection is moved by its own events only, in their order. `since` returns every
+change after a version or raises `Expired`, never part of them. The window stays within its bounds
+by forgetting the oldest changes. Equal fingerprints mean the same objects at the same versions.
 """
 
 from collections import deque

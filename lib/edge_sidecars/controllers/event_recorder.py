@@ -2,7 +2,7 @@
 
 Owns a bounded queue beside the controller, which never waits for it. Guarantees: an Event's name
 follows from the object and the `state` that the controller names, so that two leaders who decide
-the same tell it once; what cannot be told is counted and forgotten.
+the same tell it once; what cannot be written is counted and forgotten.
 """
 
 import asyncio

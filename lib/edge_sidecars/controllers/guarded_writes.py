@@ -21,7 +21,7 @@ class NotLeading(Exception):
 
 class GuardedWrites:
     """`may_write` is asked anew before each, with the uid of the object that is the `owner`: on
-    whose behalf it is, "" where it is nobody's. `encode`: a body as bytes; by default JSON that
+    whose behalf it is, "" where it is of none. `encode`: a body as bytes; by default JSON that
     the client makes. `counts` by verb and outcome: `ok`, the status of a refusal, `unknown`,
     `not leading`."""
 

@@ -2,13 +2,12 @@
 
 A layer over `transport`. Guarantees: a request is sent at most once: aiohttp by itself repeats PUT
 and DELETE when a connection drops, which would break compare-and-swap. It has its own connection,
-which is gone when the call ends, so that no dead one delays a later request (client-go hazard H7);
-only one that is `pooled` uses a connection again, which any failure of any request puts out of use.
+which is gone when the call ends, so that no dead one delays a later request (client-go hazard H7).
+Only one that is `pooled` uses a connection again, which any failure of any request puts out of use.
 Where connecting takes long (`pool.BackgroundConnects`), any request may use one again over which an
 answer has just come. The time of a request counts from when it has its connection, for which it
-waits as long at most. Whatever happens surfaces as `ApiError` or `Unreachable`.
-How a watch event is framed is told by `apimachinery.watch_events`, which is pure and the relay's
-too. See
+waits as long at most. Whatever happens surfaces as `ApiError` or `Unreachable`. How a watch event
+is framed is in `apimachinery.watch_events`, which is pure and the relay's too. See
 https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes.
 """
 

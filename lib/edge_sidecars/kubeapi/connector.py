@@ -2,10 +2,9 @@
 
 Guarantees: a peer that vanishes is noticed by the kernel within some `USER_TIMEOUT`, whether bytes
 are on their way or not; a body is taken from its sender only as fast as the wire takes it. Used for
-one request at a time.
-Of the addresses of a name: one lookup at a time, however many ask; where a lookup fails or takes
-long, the addresses that were found last are used, so that an API server can be reached again as
-soon as the link is, not when the resolver's time-out is over.
+one request at a time. Of the addresses of a name: one lookup at a time, however many ask. Where a
+lookup fails or takes long, the addresses that were found last are used, so that an API server can
+be reached again as soon as the link is, not when the resolver's time-out is over.
 """
 
 import asyncio
@@ -50,7 +49,7 @@ class DescriptorSafeSocket(socket.socket):
     """One that never closes a descriptor which is not its own any more.
 
     uvloop (0.23, create_connection) closes the descriptor of a connection that is reset before it
-    has taken the socket over, and then leaves the socket with its number; when that is collected,
+    has taken the socket over, and then leaves the socket with its number. When that is collected,
     it would close whatever has the number by then: a client's connection, or a file.
     """
 
@@ -84,7 +83,7 @@ class Connector(DelegatingConnector):
             socket_factory=partial(tuned_socket, silence=silence),
         )
         self.maker = maker
-        # Before the first request there is nobody to tell.
+        # Before the first request there is no caller to fail.
         self.on_connected: Callable[[], None] = lambda: None
         # For streams that the peer may leave unread for as long as it likes: with a user time-out
         # the kernel takes that for a peer that has vanished.

@@ -1,8 +1,8 @@
 """Connections that are used again, and those that are made beside the requests that want them.
 
-Guarantees of the pool: one request at a time on each connection; one is used again only while it is
+Guarantees of the pool: one request at a time on each connection. One is used again only while it is
 open, has no unread byte (which would be taken for the next answer), was idle for less than the
-pool's seconds and is younger than its `max_age`; after `retire`, or with other credentials, none of
+pool's seconds and is younger than its `max_age`. After `retire`, or with other credentials, none of
 before is. Time runs on through a suspend, which the other end and everything in between need not
 have survived.
 

@@ -1,15 +1,15 @@
 """A collection of the API as client-go's Reflector gives it: all objects, then each change.
 
 Owns the list and watch, and when to try again; keeps no object, and knows of objects only what
-`decode` makes of them. Guarantees: a sink is told whole lists only, everything in the API's order,
-nothing twice unless with a new list; after a failure the reflector goes on from the version that it
-has come to, and lists anew only where the server has forgotten that version. Sinks are told between
-two awaits: what a sink does is done when the next line is read.
-Lists come by WatchList (KEP-3157), which the relay has, and kube-apiserver since 1.32; where its
-feature gate is off (by default in 1.33), in pages.
+`decode` makes of them. Guarantees: A sink gets whole lists only, everything in the API's order,
+nothing twice unless with a new list. After a failure the reflector goes on from the version that it
+has come to, and lists anew only where the server has forgotten that version. Sinks are called
+between two awaits: what a sink does is done when the next line is read. Lists come by WatchList
+(KEP-3157), which the relay has, and kube-apiserver since 1.32; where its feature gate is off (by
+default in 1.33), in pages.
 
 The relay reflects by its own core (`relay_sidecar/core/stream/reflection.py`), because it reads a
-slow link to a server that may lack WatchList: it pages lists, closes a silent watch, waits for the
+slow link to a server that may lack WatchList. It pages lists, closes a silent watch, waits for the
 link, and proves by a list that a watch has caught up before it answers for upstream. This reflector
 reads a relay on localhost, which has done all that. Both share how an event is framed
 (`apimachinery/watch_events.py`) and delays (`runtime/backoff.py`). They do not share which statuses
@@ -79,7 +79,7 @@ class Sink(Protocol[T_contra]):
         """Gone, or no more selected: its last state, at the version at which it left."""
 
     def at(self, version: int) -> None:
-        """Nothing beyond what was told happened up to this version."""
+        """Every change up to this version has been delivered."""
 
 
 async def reflect(
@@ -159,7 +159,7 @@ class _ListWatch(Generic[T]):
     _is_doubtful: bool = False
 
     def forgets(self, error: ApiError | Unreachable) -> bool:
-        """Whether to list anew: not older than what was told, or whatever is newest where that is
+        """Whether to list anew: not older than what was sent, or whatever is newest where that is
         refused, since the history that it was of is not the server's."""
         if not isinstance(error, ApiError):
             self._is_doubtful = True

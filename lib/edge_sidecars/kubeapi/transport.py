@@ -403,5 +403,5 @@ class _Opening:
 
     @property
     def _through(self) -> str:
-        """Behind a message: nobody sees from it alone that it may be the proxy which fails."""
+        """Behind a message, which alone does not show that the proxy may be what fails."""
         return "" if self._proxy is None else f" (through the proxy {self._proxy.url})"

@@ -22,7 +22,7 @@ class LeaderClient(Follower):
     """Follows `/leader` of the elector at `url` while it is entered, or while `run` runs.
 
     `request_timeout`: the longest that one action of the main takes, in seconds; `may_act` is
-    about that long where it is not told otherwise.
+    about that long unless the call has another.
     """
 
     def __init__(

@@ -142,6 +142,6 @@ class Follower(ABC):
         self._update()
 
     def _wake(self) -> None:
-        """Whoever waits for a change looks again."""
+        """Those that wait for a change look again."""
         self._changed.set()
         self._changed = asyncio.Event()

@@ -1,9 +1,10 @@
 """Until when documents of an elector prove what they say. Pure.
 
-Guarantees: no document proves anything for longer than both bounds: `validUntil` on the clock that
-all containers of a pod share, and the moment before which the document cannot have been made (the
-request was sent, or the document before it arrived) plus `remainingSeconds`. Silence prolongs
-nothing; without a document nothing is proven. Times are seconds on CLOCK_BOOTTIME, and come in.
+Guarantees: no document proves anything for longer than both bounds. One is `validUntil` on the
+clock that all containers of a pod share. The other is the moment before which the document cannot
+have been made (the request was sent, or the document before it arrived) plus `remainingSeconds`.
+Silence prolongs nothing; without a document nothing is proven. Times are seconds on CLOCK_BOOTTIME,
+and come in.
 """
 
 import math

@@ -29,7 +29,7 @@ class ShardClient(Follower):
     `on_lost`: stops the work on these shards and returns when none of it is going on. `on_gained`:
     called with shards whose objects may be worked on from now on. `request_timeout`: the longest
     that one action of the main takes, in seconds; `may_act` is about that long where it is not
-    told otherwise.
+    given another.
     """
 
     def __init__(

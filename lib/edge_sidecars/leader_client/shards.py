@@ -4,9 +4,9 @@
                                                                   (confirmed where handed over)
 
 Owns which shards the main works on (held) and which it is about to leave (stopping). Guarantees:
-those of `proof`; a shard is owned only while the newest document has it and its proof holds, and
-not between its loss and the end of the main's work on it; another fencing token is a loss and a
-gain; a hand-over is confirmed only when the main does not work on the shard. Times are seconds on
+Those of `proof`. A shard is owned only while the newest document has it and its proof holds, and
+not between its loss and the end of the main's work on it. Another fencing token is a loss and a
+gain. A hand-over is confirmed only when the main does not work on the shard. Times are seconds on
 CLOCK_BOOTTIME, and come in.
 """
 

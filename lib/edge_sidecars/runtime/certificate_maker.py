@@ -20,7 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 Key = ec.EllipticCurvePrivateKey
 
 VALID_FROM: Final = datetime(2000, 1, 1, tzinfo=UTC)
-# RFC 5280 4.1.2.5: no certain end. Whoever trusts a self-signed one decides on its life.
+# RFC 5280 4.1.2.5: no certain end. The client that trusts a self-signed one decides on its life.
 NO_END: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 
 

@@ -16,7 +16,7 @@ def fields(**values: object) -> dict[str, Any]:
 
 class Sparing:
     """Lets a line about each cause through once in `every` seconds: what goes wrong at each of many
-    tries, or for each of many streams, is told once."""
+    tries, or for each of many streams, is logged once."""
 
     def __init__(self, *, every: float = 60.0, limit: int = 1000) -> None:
         self._every = every

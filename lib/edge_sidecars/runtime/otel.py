@@ -59,7 +59,7 @@ class Exporter:
     async def close(self) -> None:
         """Exports what is left, as far as the collector takes it within `SHUTDOWN_GRACE` seconds.
 
-        Nobody joins these threads, as those of an event loop's executor are joined: the process
+        Nothing joins these threads, as those of an event loop's executor are joined: the process
         ends without what is not done by then.
         """
         if self._is_closed:

@@ -1,6 +1,6 @@
 """What this machine or process has run out of: descriptors, memory, disk.
 
-Guarantee: a scarcity at home is told apart from a failure of whoever was called, however deep in
+Guarantee: a scarcity at home is distinguished from a failure of a called server, however deep in
 the chain of causes it is, and is logged once a minute (limits.md, L6).
 """
 

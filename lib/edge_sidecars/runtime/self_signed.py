@@ -13,8 +13,8 @@ BEGIN_KEY: Final = "-----BEGIN PRIVATE KEY-----"
 
 def self_signed(common_name: str, names: Iterable[str] = ()) -> tuple[str, str]:
     """The certificate and its key, in PEM; `names`: of a TLS server. Raises `BadInput`."""
-    # An image's program has told its interpreter where the packages are; another one is told here,
-    # and not to look into the working directory first.
+    # An image's program has shown its interpreter where the packages are; another one learns it
+    # here, and not to look into the working directory first.
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     maker = (sys.executable, "-P", "-m", "edge_sidecars.runtime.certificate_maker")
     made = subprocess.run(

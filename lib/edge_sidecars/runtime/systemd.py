@@ -1,7 +1,7 @@
 """What systemd wants to hear of a service: that it serves, that it is alive, that it stops.
 
-sd_notify(3). Guarantees: without systemd nothing is done; a message that cannot be sent is no error
-of ours: systemd's own time-outs say what follows; a process that only waits for a processor is
+sd_notify(3). Guarantees: Without systemd nothing is done. A message that cannot be sent is no error
+of ours: systemd's own time-outs say what follows. A process that only waits for a processor is
 alive, and one whose event loop hangs or spins is not.
 """
 

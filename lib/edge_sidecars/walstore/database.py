@@ -1,7 +1,7 @@
 """One open database and the lock of its directory, as the one thread that writes to it sees them.
 
 Guarantees: a transaction that returned survives the end of the process as a whole, one that raised
-left no trace; with `synchronous = NORMAL` a loss of power may undo what came after the last
+left no trace. With `synchronous = NORMAL` a loss of power may undo what came after the last
 checkpoint, as one (https://sqlite.org/wal.html#performance_considerations). A file of something
 else is not written to; a damaged one is set aside, where its owner has it from elsewhere.
 """

@@ -1,7 +1,7 @@
 """Every request of the controller but its watches.
 
-Guarantees: a write is sent only while this process leads for longer than it may take, asked anew
-before each; it is sent once, bears our field manager, and names what it was decided upon: taints
+Guarantees: A write is sent only while this process leads for longer than it may take, asked anew
+before each. It is sent once, bears our field manager, and names what it was decided on: taints
 the resourceVersion of the Node that was judged, everything else the uid of the PoolMember. Nothing
 of a Node is named but its taints.
 """

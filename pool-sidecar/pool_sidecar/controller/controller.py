@@ -3,7 +3,7 @@
 Guarantees: nothing is done but while this process leads for longer than a request takes and the
 admission policies are in force; both are asked anew before each write. `dead` is sent only after
 the Nodes of the pool were read once more. A command is reported back to the core whatever became of
-it. Changes are acted upon at once, and time is looked at each second.
+it. Changes take effect at once, and time is looked at each second.
 """
 
 import asyncio

@@ -3,13 +3,13 @@
 Guarantees: all well, it writes nothing (N7). A link is announced when it has been the same for
 `HELD` seconds, so that flapping writes little. The report is written while this member, or some
 that it hears, see a member that is not ALIVE: on change, then every 10 s for 5 minutes, then every
-60 s; every 10 s, however long the trouble has lasted, on a node that the API has lost, whose votes
-have to be of after that; not once all that it names are judged; and once more, empty, when all are
-well. What a single neighbour makes of it, by its word or by being well and ill in turn, is written
-once a minute: only a vote is taken back at once. `sequence` goes on from what the API has. The
-status says that the link is the own one only while the condition
-is known to say so, and says that it is lent before the condition does: so a member that starts
-knows of each condition that it may have to take back.
+60 s. On a node that the API has lost it is written every 10 s, however long the trouble has lasted,
+since the votes have to be of after that. It is not written once all that it names are judged, and
+once more, empty, when all are well. What a single neighbour makes of it, by its word or by being
+well and ill in turn, is written once a minute: only a vote is taken back at once. `sequence` goes
+on from what the API has. The status says that the link is the own one only while the condition is
+known to say so, and says that it is lent before the condition does. So a member that starts knows
+of each condition that it may have to take back.
 """
 
 import math

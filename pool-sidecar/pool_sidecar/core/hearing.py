@@ -1,6 +1,6 @@
 """Whom a member has heard, as its data directory keeps it over a restart. Pure.
 
-Guarantees: an entry is of one peer at one address with one certificate; its age is the time for
+Guarantees: An entry is of one peer at one address with one certificate. Its age is the time for
 which this node ran since: within one boot by CLOCK_BOOTTIME, and over a reboot what had passed when
 it was written and what has passed since the boot. No wall clock is read. What cannot be read is as
 if it were not there (ValueError).

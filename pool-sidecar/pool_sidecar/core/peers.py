@@ -10,8 +10,8 @@ found no host at the peer's address (`testimony`); until then it is reported as 
 
 Guarantees: a peer of which too little is known has no verdict, which does not count. DEGRADED and
 SILENT are shown as NEVER_HEARD unless the peer was heard alive within a day, by this process or one
-before it (`hearing`), over the very address and certificate that it has now, so that a closed port
-is not taken for a death. A gap in the own loop voids all verdicts. Where most peers turn silent at
+before it (`hearing`), over the address and certificate that it has now. So a closed port is not
+taken for a death. A gap in the own loop voids all verdicts. Where most peers turn silent at
 once, the trouble is here: what was shown stays for `TROUBLE_HOLD` seconds, or until most are heard
 again. Times are seconds of one clock, and come in.
 """

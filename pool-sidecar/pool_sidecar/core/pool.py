@@ -4,7 +4,7 @@
     own link down, or back for less: the lender, while it lends; else the next one ----> Lent
     neither -------------------------------------------------> None
 
-Guarantees: a borrower never lends; without news about it the own link counts as down; a member does
+Guarantees: A borrower never lends. Without news about it the own link counts as down. A member does
 not lead whose own link is not up, whose relay does not follow all pool-scoped streams, or whose
 claim ends within `LEAD_MARGIN` seconds. The order of lenders is stable, differs from node to node,
 and needs no agreement.

@@ -2,9 +2,9 @@
 
 Owns names, shapes and bounds of the document; the CRD (`manifests/crds/poolmembers.yaml`) has the
 same bounds. The controller writes the labels, `spec` and `status.conditions`, the node's own member
-all else of `status`. Guarantees: a field that is missing is as if it were empty; a status beyond
-the bounds counts as none at all and is named by `defect`, so that one node's status cannot stop
-those who follow the collection. Knows nothing of votes.
+everything else of `status`. Guarantees: a field that is missing is as if it were empty; a status
+beyond the bounds counts as none at all and is named by `defect`, so that one node's status cannot
+stop those who follow the collection. Knows nothing of votes.
 """
 
 import json

@@ -1,8 +1,8 @@
 """The key of this node, and its self-signed certificate, in the data directory.
 
-Guarantees: the key is on disk only as a file of 0600, and never in the API or a log; what is there
-is used again, so that a restart while the node is offline needs no one else; what is of
-another node, or cannot be read, is replaced by a new one (N9).
+Guarantees: The key is on disk only as a file of 0600, and never in the API or a log. What is there
+is used again, so that a restart while the node is offline needs no one else. What is of another
+node, or cannot be read, is replaced by a new one (N9).
 """
 
 import os

@@ -3,7 +3,7 @@
 Guarantees: a peer is believed by its pinned certificate alone; what it sends is bounded in bytes
 and seconds. A failure tells whether the peer's host lives. A connection on which nothing is
 answered is kept while the peer's kernel acknowledges what was sent and asked (`WATCH`), and is not
-dialled anew: a process that is frozen for minutes does not fill its backlog, and is not taken for a
+dialled anew. A process that is frozen for minutes does not fill its backlog, and is not taken for a
 dead host. Where TCP has no sign, `host_signs` looks for others. An answer that is older than its
 round is none.
 """

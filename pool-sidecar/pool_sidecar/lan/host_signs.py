@@ -1,9 +1,9 @@
 """Whether the host of a peer lives, where its member says nothing: what its kernel answers.
 
-Two signs that a firewall on the members' port does not take away, and that need no right: ICMP's
-answer to a datagram for a port on which nothing listens, and on the same subnet the answers to the
-kernel's own ARP or NDP. Guarantees: an ICMP message counts only if the peer itself sent it, a
-router's says nothing; an entry of the neighbour table counts as a sign only if it was confirmed
+Two signs that a firewall on the members' port does not take away, and that need no right. They are
+ICMP's answer to a datagram for a port on which nothing listens, and on the same subnet the answers
+to the kernel's own ARP or NDP. Guarantees: An ICMP message counts only if the peer itself sent it,
+a router's says nothing. An entry of the neighbour table counts as a sign only if it was confirmed
 after the peer fell silent, and as none only once its host did not answer the kernel's questions.
 """
 

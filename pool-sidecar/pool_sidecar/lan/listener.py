@@ -1,7 +1,7 @@
 """What peers may ask of this node: `GET /state`, a tunnel to the API server, and one to its relay.
 
 Guarantees: who is not in the directory gets no further than the handshake, and who left it, not to
-the next request; connections, handshakes, heads and requests of each peer are bounded, so that a
+the next request. Connections, handshakes, heads and requests of each peer are bounded, so that a
 flood of the LAN is refused and never fills memory, nor a processor with handshakes. Strangers, from
 however many addresses, take no place from members; nor do pods, which come under the address of
 their node: a member is known by its ticket before the handshake (`tickets`). All other targets are

@@ -1,8 +1,8 @@
 """For processes of this node: CONNECT, their way to the API server over a lent link, and GET
 /relay/PEER/..., which reads the relay of a peer, or the one of this node that peers read.
 
-Guarantees: only who knows the token gets through, and only to this node's API server or to what a
-peer's relay shows; what goes to the API server is TLS between the client and it, of which neither
+Guarantees: Only who knows the token gets through, and only to this node's API server or to what a
+peer's relay shows. What goes to the API server is TLS between the client and it, of which neither
 this process nor a lender sees more than sizes and times. A tunnel ends as soon as its lender is no
 longer the one of now, but for some seconds in which it may end in order where the own link is back.
 A lender that gives no more connections keeps those that it gave (429); where this process itself

@@ -83,7 +83,7 @@ class DirectoryFollower:
         try:
             return None if self._token is None else self._token.get()
         except (OSError, ValueError):
-            # Told where it is asked for.
+            # Raised where it is asked for.
             return None
 
     async def _follow(self) -> None:

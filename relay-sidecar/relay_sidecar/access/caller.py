@@ -1,11 +1,11 @@
 """`--access caller`: each caller with the rights of its own token, which upstream decides about.
 
-Guarantees: nothing that the relay caches is shown to a caller whom upstream did not allow that,
-within `--access-ttl` (twice that while its reviews fail), or while it is out of reach within
-`--access-offline-ttl` of running time since it answered last; that holds over restarts, whatever
-the wall clock does. A caller that cannot be verified gets 503, never an answer; many who want the
-same are asked about once. What is passed on upstream carries the caller's token, and is judged
-there.
+Guarantees: Nothing that the relay caches is shown to a caller whom upstream has not allowed that
+recently. Recently is within `--access-ttl` (twice that while its reviews fail), or while upstream
+is out of reach within `--access-offline-ttl` of running time since it answered last. That holds
+over restarts, whatever the wall clock does. A caller that cannot be verified gets 503, never an
+answer; many who want the same are asked about once. What is passed on upstream carries the caller's
+token, and is judged there.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Callers of a node's own listener: the node itself by its client certificate, others by tokens.
 
-Guarantees: only the certificate of the node for which the relay acts upstream gets the relay's
-rights, and only over TLS that verified it; another node's is refused with both names; a caller that
+Guarantees: Only the certificate of the node for which the relay acts upstream gets the relay's
+rights, and only over TLS that verified it. Another node's is refused with both names. A caller that
 shows none is judged by its bearer token, as with `--access caller`. While upstream is out of reach
 the node's kubelet is known by its process as well, where certificates are asked for.
 """

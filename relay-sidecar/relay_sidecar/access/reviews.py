@@ -2,7 +2,7 @@
 
 Each question carries the caller's own token and needs no further rights: SelfSubjectReview (1.28
 and later), SelfSubjectAccessReview, SelfSubjectRulesReview; None in place of a token is the relay.
-After a reboot a client lists what it only watched before: so upstream is asked, with its token,
+After a reboot a client lists what it only watched before. So upstream is asked, with its token,
 about the LIST of what it watches, the WATCH of what it lists and, for a component that the node
 needs, about all that it may read. Guarantees: nothing is allowed by this that upstream did not
 allow to that token; few tokens are asked about at a time.

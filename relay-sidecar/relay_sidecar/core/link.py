@@ -1,11 +1,11 @@
 """Is upstream reachable? The verdict, when the next probe is due, and what it asks.
 
-Knows no sockets. Evidence is what a probe or a request met with. Guarantees: up from the first
-answer on; down only after two failures in a row of which the last was a probe, so that one broken
-connection does not make an outage; evidence that is too old (the process was suspended) proves
+Knows no sockets. Evidence is what a probe or a request met with. Guarantees: Up from the first
+answer on. Down only after two failures in a row of which the last was a probe, so that one broken
+connection does not make an outage. Evidence that is too old (the process was suspended) proves
 nothing. Another relay that is offline itself is no sign of the API server, but can be asked
-(`is_relayed`). A probe asks `OPTIONS *` (RFC 9110, 9.3.7), which Go's net/http answers in 75 bytes;
-since a gateway does so too, that counts only from a server that has proved to be the API server by
+(`is_relayed`). A probe asks `OPTIONS *` (RFC 9110, 9.3.7), which Go's net/http answers in 75 bytes.
+Since a gateway does so too, that counts only from a server that has proved to be the API server by
 its certificate, and the API server itself is asked in doubt and each `BRIEF_IN_A_ROW` probes.
 
     unknown ──► up ◄──► suspect (up, a probe is due at once) ──► down ──► up

@@ -1,10 +1,11 @@
 """How new an answer must be: reads are monotonic, no client of the relay goes backwards in time.
 
-Owns the highest version that any client got, per resource; at which version upstream held what a
-part of a stream holds (a list of a namespace has etcd's version, which a wider stream gets with
-its next bookmark only); and the objects that a write changed, whose new state no answer has shown.
-Guarantees: a collection reaches the minimum only when it contains what was true of the scope at
-that version or later; a version is given only for the very objects that upstream listed at it; each
+Owns the highest version that any client got, per resource. Owns also at which version upstream held
+what a part of a stream holds: a list of a namespace has etcd's version, which a wider stream gets
+with its next bookmark only. Owns the objects that a write changed, whose new state no answer has
+shown.
+Guarantees: A collection reaches the minimum only when it contains what was true of the scope at
+that version or later. A version is given only for the very objects that upstream listed at it. Each
 change counts until something newer is known. Bounded. Knows no streams and no requests.
 """
 

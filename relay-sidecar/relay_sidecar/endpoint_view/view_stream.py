@@ -4,8 +4,8 @@
     pool (a line of /sources) ────┼─► overlays ─► journal ─► the view's one stream
     now ──────────────────────────┘
 
-Guarantees: a version is persisted before it is shown, where it counts changes of the view; a list
-of upstream ends the view's watches as it ends others; the stream exists while upstream's state is
+Guarantees: A version is persisted before it is shown, where it counts changes of the view. A list
+of upstream ends the view's watches as it ends others. The stream exists while upstream's state is
 known, and is as current as the stream that it follows, which stays open without readers.
 """
 

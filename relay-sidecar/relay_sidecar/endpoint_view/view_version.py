@@ -5,9 +5,9 @@ upstream came to v.
 
     (v, 0) --(the view changes)--> (v, 1) --...--> (v, e) --(upstream moves)--> (v + 1, 0)
 
-Guarantees: versions only grow, over restarts too while what is persisted is there; the version
-with which a process begins was given to no other state: where the state shown may have been
-another one, e has moved on by `jump`. At `LAST` e grows no more.
+Guarantees: Versions only grow, over restarts too while what is persisted is there. The version with
+which a process begins was given to no other state: where the state shown may have been another one,
+e has moved on by `jump`. At `LAST` e grows no more.
 """
 
 import json

@@ -1,6 +1,6 @@
 """What is written to the journal, and what it returns after a restart.
 
-Times (`at`) are unix seconds. What a record holds is the journal's from then on: no caller changes
+Times (`at`) are unix seconds. What a record holds is the journal's afterwards: no caller changes
 it.
 """
 

@@ -1,6 +1,6 @@
 """The journal's tables as they lie on disk, and reading them back.
 
-Guarantees: `load` tells exactly what was written, or raises `Damaged`: each row has a checksum,
+Guarantees: `load` tells exactly what was written, or raises `Damaged`. Each row has a checksum,
 and each stream the sum and number of those of its objects (kept by triggers), so that even a page
 that the disk forgot to write is noticed. What was written is read in one pass.
 """
@@ -95,7 +95,7 @@ CREATE TABLE kept (
 """
 
 
-# Of seen objects: what the node asked for before all else, then the newest first.
+# Of seen objects: what the node asked for first, then the newest first.
 _IMPORTANCE = f"resource LIKE '%{OF_NODE}' DESC, seen_at DESC, id DESC"
 
 

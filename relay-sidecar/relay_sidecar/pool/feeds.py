@@ -1,8 +1,8 @@
 """Pool-scoped streams of this relay: each comes from the pool's hub, or from the API server.
 
-Guarantees: a hub is asked only about resources that --pool-resource names, only by LIST and WATCH,
+Guarantees: A hub is asked only about resources that --pool-resource names, only by LIST and WATCH,
 through the local proxy of the pool-sidecar, and only for what this relay's own credential may list
-and watch; its answer is bounded in bytes and seconds. Which source comes first: `sources`.
+and watch. Its answer is bounded in bytes and seconds. Which source comes first: `sources`.
 """
 
 import asyncio

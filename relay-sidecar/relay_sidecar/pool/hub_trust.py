@@ -2,8 +2,8 @@
 
 Guarantees: a stream comes from a hub only where the API server lets this relay list and watch all
 of it; an answer counts for `ttl` seconds, and for longer while there is no other, also after a
-restart. A hub that showed other bytes at the same version (a hub passes bytes on unchanged), or
-still shows an object `UNSEEN_FOR` seconds after the API server did not have it, feeds nothing for
+restart. A hub may show other bytes at the same version (a hub passes bytes on unchanged), or still
+show an object `UNSEEN_FOR` seconds after the API server did not have it. It then feeds nothing for
 an hour, and its stream is listed from the API server. Nothing is asked over a neighbour's link.
 """
 

@@ -1,7 +1,7 @@
 """What peers of the pool may read here: its pool-scoped streams, and nothing else.
 
-Guarantees: a request needs the token of the pool-sidecar; only GET, LIST and WATCH of what
---pool-resource names; only from streams that the API server itself feeds and that are live, so that
+Guarantees: A request needs the token of the pool-sidecar. Only GET, LIST and WATCH of what
+--pool-resource names. Only from streams that the API server itself feeds and that are live, so that
 no hub is fed by a hub, and nothing is asked of upstream for a peer. A watch ends when this is no
 longer so. Where it is not so, the answer is 503 with Retry-After.
 """

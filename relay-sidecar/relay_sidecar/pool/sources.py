@@ -6,8 +6,8 @@ no more is a hub for `FORMER` seconds, so that an orderly change costs the link 
 
     at each (re)open: hub, if one is live and this one may be asked ──► the API server
 
-Guarantees: a change of source keeps the stream's version; a hub that refused, broke off, garbled,
-sent older versions or fell silent is avoided, longer each time, and one that lied for an hour; a
+Guarantees: A change of source keeps the stream's version. A hub that refused, broke off, garbled,
+sent older versions or fell silent is avoided, longer each time, and one that lied for an hour. A
 stream goes from a hub to the API server after a random delay, since all followers lose a hub in one
 moment. What is no line of /sources raises ValueError and changes nothing.
 """

@@ -447,8 +447,8 @@ class Stream:
         self._broadcasters.clear()
 
     def move_watchers(self, successor: "Stream") -> bool:
-        """Whether each watcher goes on at the other stream, where it loses and repeats nothing:
-        the successor's window includes the version up to which this stream has delivered all, and
+        """Whether each watcher goes on at the other stream, where it loses and repeats nothing.
+        The successor's window includes the version up to which this stream has delivered all, and
         the successor has come that far itself, so that no watcher waits or sees an older state."""
         collection = self.collection
         if self.is_doubtful or not collection.is_whole:

@@ -74,7 +74,7 @@ class NoRoom(Exception):
 
 
 class Move(Protocol):
-    """Begins to move a stream, and reports to `owner` from then on; `is_up`: the link, as it was
+    """Begins to move a stream, and reports to `owner` afterwards; `is_up`: the link, as it was
     reported last."""
 
     def __call__(self, stream: Stream, owner: "Streams", *, is_up: bool) -> Mover: ...
@@ -116,7 +116,7 @@ class Streams:
         self._is_shared = is_shared
         # Bytes of what is kept beside objects, and is to be within the same budget.
         self.beside: list[Callable[[], int]] = []
-        # What goes before all else: called for want of room, each says whether it gave some.
+        # What goes first: called for want of room, each says whether it gave some.
         self.passing: list[Callable[[], bool]] = []
         self.askings = Askings(limits.idle_timeout)
         self.of_node = NodeScopes()
@@ -549,7 +549,7 @@ class Streams:
     def newest(self, resource: ResourceName, key: Key) -> tuple[Item, Stream | float] | None:
         """The highest version known of one object, with the stream or wall time it is from.
 
-        None where it is unknown, or where a stream that would know is newer and has it not.
+        None where it is unknown, or where a stream that would know is newer and lacks it.
         """
         best: tuple[Item, Stream | float] | None = self.seen.get(resource, key)
         for stream in self.of(resource):

@@ -45,7 +45,7 @@ HOP_BY_HOP = frozenset(
         "upgrade",
     }
 )
-# What the next server must not hear: to whom we speak, we say ourselves.
+# Headers that are not forwarded; the relay sets Host itself.
 _OURS = (hdrs.HOST, hdrs.AUTHORIZATION, hdrs.EXPECT)
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 

@@ -1,12 +1,12 @@
 """Requests of clients, passed on to upstream as they are, and their answers.
 
-Guarantees: no write is sent twice that may change anything; a client learns whether one was
+Guarantees: No write is sent twice that may change anything. A client learns whether one was
 certainly not sent (503) or may have happened (504, without Retry-After, or client-go would send it
-again); an answer that breaks off upstream breaks off here; a client that leaves takes the exchange
+again). An answer that breaks off upstream breaks off here. A client that leaves takes the exchange
 along. What is passed on ends with the link or with its client, by no deadline of ours: a proxy
 subresource or a webhook may take minutes. While the link is down nothing is tried, and nothing
-waits for it but the node's own signs of life (`heartbeats`). Looks into no
-body, but of lists and watches of shards (`sharded`).
+waits for it but the node's own signs of life (`heartbeats`). Looks into no body, but of lists and
+watches of shards (`sharded`).
 """
 
 import asyncio

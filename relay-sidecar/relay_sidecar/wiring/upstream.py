@@ -31,11 +31,12 @@ from relay_sidecar.upstream.reflector.reflector import ReflectorFactory
 from relay_sidecar.upstream.reflector.source import CloudFeed, Feed, UpstreamSource
 from relay_sidecar.web.reads.freshness import ReadSettings
 
-# In intervals of the probe, since rare probes are for a link that is to be quiet: how long an idle
-# connection is kept; how long one may be silent before the kernel asks, where a bookmark comes
-# sooner (with 15 s: 75 s, kube-apiserver's longest time without one); how long a watch lasts at
-# most, and a connection is used (with 15 s: an hour, kube-apiserver's own time for a watch that
-# asks for none. Each new one costs a TLS handshake, and a watch a list to prove itself).
+# In intervals of the probe, since rare probes are for a link that is to be quiet. The first: how
+# long an idle connection is kept. The second: how long one may be silent before the kernel asks,
+# where a bookmark comes sooner (with 15 s: 75 s, kube-apiserver's longest time without one). The
+# third: how long a watch lasts at most, and a connection is used (with 15 s: an hour,
+# kube-apiserver's own time for a watch that asks for none. Each new one costs a TLS handshake, and
+# a watch a list to prove itself).
 KEPT_INTERVALS = 2
 SILENT_INTERVALS = 5
 USED_INTERVALS = 240

@@ -1,7 +1,7 @@
 """The Leases of all members, as one of them sees them: who lives, and whose term has ended.
 
-Pure. Guarantee: a term is called ended only when it can never own again: its Lease was emptied or
-taken after it by the rules, as its note there says, or it was waited out, and then its Lease
+Pure. Guarantee: a term is called ended only when it can never own again. Its Lease was emptied or
+taken after it by the rules, as its note there says. Or it was waited out, and then its Lease
 was emptied by a compare-and-swap or seen in other hands, so that no late write of it can succeed.
 """
 

@@ -1,8 +1,8 @@
 """What one member writes next: into the table, or into the Lease of a member that is waited out.
 
-Pure. Guarantees: a table is begun, written back and changed on exactly the version that was judged,
-by a member whose present term others can read; a member that is not the first waits its turn, so
-that few of those who want the same write at the same time; what is refused is tried ever later.
+Pure. Guarantees: A table is begun, written back and changed on exactly the version that was judged,
+by a member whose present term others can read. A member that is not the first waits its turn, so
+that few of those who want the same write at the same time. What is refused is tried ever later.
 """
 
 import math

@@ -4,7 +4,7 @@ Pure. Guarantees (S1):
 
 - a table that is no successor of the known one takes nothing away and frees nothing;
 - `fresh_until` is never later than the sending of a request, after which the stored table was seen
-  to be the known one, plus the validity: a table that this member never saw ends its ownership
+  to be the known one, plus the validity. A table that this member never saw ends its ownership
   before others take what they find free in it;
 - `renewed_until` is never later than the moment at which a write of the table was applied, plus the
   validity: candidates that judge by their own duration (client-go up to 0.26) cannot have taken it;
@@ -57,7 +57,7 @@ class TableState:
         # A member of a later version wrote it: nothing here may touch it.
         self.newer_format = ""
         self._newest = 0
-        # Until when somebody may own shards of whom a restored history knows nothing.
+        # Until when a member may own shards that a restored history does not mention.
         self._blind_until = -math.inf
         self._fresh_at = -math.inf
         # The last request, by its sending, that was served before any version later than the known.

@@ -92,7 +92,7 @@ def vacant_table_body(where: LeaseName, *, identity: str, lease_duration: int) -
 
 
 def fence_body(base: Lease | None, where: LeaseName, *, now: str) -> dict[str, Any]:
-    """A member's Lease, emptied: a late write of its last holder is a conflict from then on."""
+    """A member's Lease, emptied: a late write of its last holder is a conflict afterwards."""
     if base is not None:
         body = wire.released(base, now=now)
         note = encode_note(emptied(base.resource_version), body)

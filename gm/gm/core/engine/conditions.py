@@ -156,7 +156,7 @@ class Log:
         self.problem = self.trailing
 
     def result(self) -> list[Json]:
-        """What is to stand in the status."""
+        """What the status is to have."""
         if self.problem is not None:
             return capped([*self.entries, *self.added, self.problem])
         if self.trailing is None:

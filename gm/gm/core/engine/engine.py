@@ -1,8 +1,8 @@
 """The plan for one object, which GM's controller asks for.
 
 Owns the order: reports are merged, then it is asked what is wrong with the object, then its kind's
-rule says what follows. Guarantees: the same view at the same `now` gives the same plan; deciding
-again on what a plan led to ends, after finitely many steps, in a plan that changes nothing; one
+rule says what follows. Guarantees: The same view at the same `now` gives the same plan. Deciding
+again on what a plan led to ends, after finitely many steps, in a plan that changes nothing. One
 object's plan never touches another's children or status (a Model's metrics apart).
 """
 

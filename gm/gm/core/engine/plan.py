@@ -112,7 +112,7 @@ class ReportWithoutEffect:
 class ReconcilePlan:
     """What to do now; the same ObjectView at the same time gives the same.
 
-    `status` None: leave it. `labels`: all `sedna.io/node.*` labels that shall stand on the object;
+    `status` None: leave it. `labels`: all `sedna.io/node.*` labels that the object is to have;
     others of that prefix are to go. `annotations`: to be set; an empty value removes. `again_in`:
     seconds after which to decide again though nothing else changes. `folded` reports took effect,
     `refused` had none; both are among `appliedReports` of the status. `waits_for`: why further

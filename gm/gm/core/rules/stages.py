@@ -7,8 +7,8 @@
     Completed: the next of Train > Eval > Deploy is Waiting, after Deploy the next round's Train.
     Failed:    the next round's Train is Waiting, after a pause.
 
-GM counts rounds. Guarantees: a report counts only for the stage and round that the job is in, so
-that a late or repeated one changes nothing and opens nothing that is finished; what has no round
+GM counts rounds. Guarantees: A report counts only for the stage and round that the job is in, so
+that a late or repeated one changes nothing and opens nothing that is finished. What has no round
 (Sedna's LCs) is held to be of the present one. Sedna: LC/managers, GM/controllers/*/upstream.go.
 """
 

@@ -54,8 +54,8 @@ def assembled(context: ReconcileContext, wanted: Sequence[tuple[Slot, Json]]) ->
 
 def foreign_directories(context: ReconcileContext, slot: Slot, input_: Json) -> list[str]:
     """Of the worker's node, which it would be given because LC named them, and which are neither
-    in the job's outputDir nor where a Dataset or Model of the job lies: LC may stand for a node,
-    the worker may run on another."""
+    in the job's outputDir nor where a Dataset or Model of the job lies. LC may name paths for one
+    node, and the worker may run on another."""
     given = host_directories(slot.worker.settings(_site(context, slot, input_)))
     return sorted(given - set(_own_directories(context)) - _below_output(context, given))
 

@@ -1,15 +1,14 @@
 """When an LC is to dial again: to spread LCs over GMs, not all at once, and if it knows more.
 
 Rebalancing: a stream stays where it once was made, so after a rollout all LCs sit on the GMs that
-came first. Therefore each is asked after a while to redial, which the Service sends anywhere: soon
-where this GM is young, since it then is part of a rollout or has taken over from one that is gone;
-rarely later, since each redial costs a snapshot. Chance keeps LCs from redialling together.
-Pacing: a GM takes a connection in about a millisecond; 1000 LCs that lost it at one moment and dial
-within a tenth of a second would keep it from everything else.
-Restore detection: an LC that knows more than this GM mostly finds GM's watch late by a moment: LC
-waits, then tries another GM. But a cluster that was restored or made anew never comes to what LC
-knows: after a while in which the link was up and the watch stood, the history is taken to be
-rewound. Knows no clock.
+came first. Therefore each is asked after a while to redial, which the Service sends anywhere. That
+is soon where this GM is young, since it then is part of a rollout or has taken over from one that
+is gone. It is rare later, since each redial costs a snapshot. Chance keeps LCs from redialling
+together. Pacing: a GM takes a connection in about a millisecond; 1000 LCs that lost it at one
+moment and dial within a tenth of a second would keep it from everything else. Restore detection: an
+LC that knows more than this GM mostly finds GM's watch late by a moment: LC waits, then tries
+another GM. But a cluster that was restored or made anew never comes to what LC knows: after a while
+in which the link was up and the watch stood, the history is taken to be rewound. Knows no clock.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The messages of Sedna's own LCs: what is sent to one of them, and what it sends.
 
 Owns the envelope, and which objects such an LC is to have at which stage. Knows no sockets.
-Guarantees: only "insert" and "delete" are sent (no LC of Sedna understands "update"); a job of
+Guarantees: Only "insert" and "delete" are sent (no LC of Sedna understands "update"). A job of
 stages is inserted where its present stage needs it and deleted where its last one ran, as Sedna's
-GM does; what comes up is a report without a number and without a uid, for it has neither: which
-object it is about does not depend on what was sent on this connection.
-Source: Sedna v0.7, pkg/globalmanager/controllers/incrementallearning/downstream.go,
+GM does. What comes up is a report without a number and without a uid, for it has neither: which
+object it is about does not depend on what was sent on this connection. Source: Sedna v0.7,
+pkg/globalmanager/controllers/incrementallearning/downstream.go,
 pkg/globalmanager/messagelayer/model, pkg/localcontroller/gmclient/websocket.go.
 """
 

@@ -170,7 +170,7 @@ class HubSession:
         return report.store_id == self.hello.store_id
 
     def paced(self, seconds: float) -> None:
-        """Said before all else."""
+        """Sent before everything else."""
         self._pace = messages.Pace(seconds)
 
     def end(self, cause: EndCause, detail: str) -> None:

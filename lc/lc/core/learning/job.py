@@ -1,4 +1,4 @@
-"""A learning job, its Dataset and its Models as they stand in the API.
+"""A learning job, its Dataset and its Models as they are in the API.
 
 Owns the reading of an IncrementalLearningJob or LifelongLearningJob: what it wants, and where GM's
 conditions say it is; everything else of `learning` sees only this. GM alone counts rounds: a

@@ -1,11 +1,11 @@
 """When a stage is to begin: a daily window of time and a condition on one number.
 
 Owns the words of `trainSpec.trigger` and `deploySpec.trigger` (those of Sedna's
-`pkg/localcontroller/trigger`), the verdict with its reason, and the numbers that are asked: of a
-training how many samples there are; of a deployment what an evaluation says of the new model and of
-the one that serves. Knows neither files nor stages. What is missing, or no number, fires nothing,
-and the reason says so. A metric that is a list counts by its first element unless an index is
-given: Sedna's own samples say `precision_delta`, which never fires there.
+`pkg/localcontroller/trigger`), the verdict with its reason, and the numbers that are asked. Of a
+training that is how many samples there are. Of a deployment it is what an evaluation says of the
+new model and of the one that serves. Knows neither files nor stages. What is missing, or no number,
+fires nothing, and the reason says so. A metric that is a list counts by its first element unless an
+index is given: Sedna's own samples say `precision_delta`, which never fires there.
 """
 
 import math

@@ -31,7 +31,7 @@ class Form(Enum):
 @dataclass(frozen=True, slots=True)
 class Representation:
     """`api_version` is that of METADATA and TABLE: meta.k8s.io/v1 or v1beta1. `allows_whole`: the
-    client reads whole objects in JSON as well, so they may stand in for a Table. `of_list`: of
+    client reads whole objects in JSON as well, so they may take the place of a Table. `of_list`: of
     METADATA, whether that of a list is asked for."""
 
     form: Form

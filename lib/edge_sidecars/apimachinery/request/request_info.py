@@ -1,11 +1,11 @@
 """What a request asks for, in Kubernetes' words.
 
 Owns: from method and target to verb, resource, namespace, name. Its options (list_options) and its
-representation (accept) are at hand from here.
-Guarantees: the parts are those that kube-apiserver authorizes by; `is_canonical` is true only where
-the path, once its escapes are undone as kube-apiserver undoes them, is the one way to write that,
-and undoing them again changes nothing: no other reading of it is possible.
-Source: k8s.io/apiserver v0.36, pkg/endpoints/request/requestinfo.go.
+representation (accept) are at hand from here. Guarantees: The parts are those that kube-apiserver
+authorizes by. `is_canonical` is true only where the path, once its escapes are undone as
+kube-apiserver undoes them, is the one way to write that, and undoing them again changes nothing: no
+other reading of it is possible. Source: k8s.io/apiserver v0.36,
+pkg/endpoints/request/requestinfo.go.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _VERBS = {
     "PATCH": "patch",
     "DELETE": "delete",
 }
-# Verbs that stand in the path. `watch` there is deprecated and has its own rules for selectors.
+# Verbs that the path has. `watch` there is deprecated and has its own rules for selectors.
 _PATH_VERBS = ("proxy", "watch")
 # What follows /namespaces/NAME/ and is not a resource in that namespace.
 _NAMESPACE_SUBRESOURCES = ("status", "finalize")

@@ -64,7 +64,7 @@ def _tokens(text: str) -> list[str]:
 
 
 def _is_word(token: str) -> bool:
-    """`in` and `notin` are words too wherever no operator can stand."""
+    """`in` and `notin` are words too wherever no operator can be."""
     return token != _END and token[0] not in "=!(),<>"
 
 

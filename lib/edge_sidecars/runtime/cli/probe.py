@@ -138,7 +138,7 @@ def livez(arguments: list[str], *, program: str, listen: str, variable: str = ""
     on this machine answers its /livez with 200. Whether it leads, is ready or is cut off plays no
     part; a restart would mend none of these.
 
-    `listen`: where the program does if nothing else is said, as it is told itself; `variable`: the
+    `listen`: where the program does without a flag, as its own default has it; `variable`: the
     one that has it, "" for none."""
     try:
         url = url_of(listen, variable)

@@ -1,7 +1,7 @@
 """A `status` command, or one like it: shows people the document of a process on this machine.
 
 Knows no document: what its fields mean, and where the process listens, its component says.
-Guarantees: what is told of failures is one line on standard error; no proxy is asked; a table is
+Guarantees: a failure is one line on standard error; no proxy is asked; a table is
 aligned, with nothing behind its last column.
 """
 
@@ -20,7 +20,7 @@ from edge_sidecars.runtime.cli.options import Options, Parser
 from edge_sidecars.runtime.cli.values import Address, BadInput, address
 from edge_sidecars.runtime.cli.values import url as checked_url
 
-# Seconds; whoever does not answer on this machine within so many does not answer.
+# Seconds; a process of this machine that does not answer within so many does not answer.
 TIMEOUT = 5.0
 # Bytes; a /status document of 10,000 streams, nodes or objects is shorter.
 MAX_STATUS = 16 * 1024 * 1024

@@ -177,7 +177,7 @@ def _covers(host: str, other: str) -> bool:
 
 
 def host_name(text: str) -> str:
-    """What may stand in a Host header, without a port: a name or an address, in lower case."""
+    """What may be in a Host header, without a port: a name or an address, in lower case."""
     host = text.lower().strip("[]")
     try:
         return str(ip_address(host))

@@ -25,7 +25,7 @@ from edge_sidecars.runtime.web.places import LOCAL, Places
 PATIENCE = 2.0
 # Seconds between two looks whether it is done.
 POLL = 0.05
-# Seconds; whoever does not even get so far takes no place for longer.
+# Seconds; a client that does not even get so far takes no place for longer.
 HANDSHAKE_TIMEOUT = 10.0
 
 # RFC 9110, 10.2.4.
@@ -180,5 +180,5 @@ class ConnectionLimit(web.Server):
         if self.handler_cancellation or task is None or task.done():
             self.leave(handler)
         else:
-            # Whoever goes on for a client that left keeps its place.
+            # A handler that goes on for a client that left keeps its place.
             task.add_done_callback(lambda _: self.leave(handler))

@@ -1,7 +1,7 @@
 """What endpoints for probes, Prometheus and people have in common.
 
-Knows none of them. Guarantees: a path that is not there, a method that is not allowed and bad input
-are answered with what there is instead; wherever GET works, HEAD and OPTIONS answer with the same
+Knows none of them. Guarantees: A path that is not there, a method that is not allowed and bad input
+are answered with what there is instead. Wherever GET works, HEAD and OPTIONS answer with the same
 status and headers and without a body, because health checks ask by any of the three (HAProxy's
 `option httpchk` by OPTIONS).
 """

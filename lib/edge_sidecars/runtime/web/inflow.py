@@ -1,7 +1,8 @@
 """How many bytes of unfinished requests one listener keeps, of all its connections together.
 
 Knows no HTTP and no socket. Guarantee: at most `limit` bytes; past that the connection that keeps
-most gives up what it has (limits.md, section 2), so that a flood never costs whoever sends little.
+most gives up what it has (limits.md, section 2), so that a flood costs clients nothing that send
+little.
 """
 
 from typing import Final, Protocol

@@ -3,9 +3,9 @@
 aiohttp's connection with three rules more. Guarantees: a head is at most `max_head` bytes, and
 whole within `HEAD_TIMEOUT`; what waits behind a request that is being answered is at most what was
 received at once; all that is not whole counts in the listener's `Inflow`. At the first byte that is
-no HTTP, or no UTF-8 in a head, there is one answer and the end: nothing more is read, and what was
-read is freed at once, not by the garbage collector, which comes late or never (aiohttp keeps the
-exception, whose traceback leads to the bytes, in a cycle).
+no HTTP, or no UTF-8 in a head, there is one answer and the end. Nothing more is read, and what was
+read is freed at once, not by the garbage collector. That comes late or never: aiohttp keeps the
+exception, whose traceback leads to the bytes, in a cycle.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ class Intake:
         self.max_head = max_head
         self.write_timeout = write_timeout
         self.inflow = Inflow()
-        # Connections that were cut because nobody read what was written.
+        # Connections that were cut because the client did not read what was written.
         self.unread = 0
         self.lingering: set[asyncio.Transport] = set()
         # By the status of the answer; 0: none was due.

@@ -164,7 +164,7 @@ class Listener:
             ) from error
 
     async def close(self) -> None:
-        """Nobody new comes in; answers on their way get a moment."""
+        """No new client comes in; answers on their way get a moment."""
         self.is_open = False
         tasks = tuple(self._tasks)
         for task in tasks:
@@ -326,7 +326,7 @@ async def _bind_addresses(host: str) -> list[_BindAddress]:
         return [(socket.AF_INET, (v4,)), (socket.AF_INET6, (v6,))]
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    # What stands behind the port is the zone of an address of IPv6.
+    # What is behind the port is the zone of an address of IPv6.
     unique = {(family, (at[0], *at[2:])): None for family, _, _, _, at in found}
     return list(unique)
 

@@ -49,7 +49,7 @@ class Places:
         return set(self._taken)
 
     def rivals(self, peer: str) -> set[str] | None:
-        """Of whom one has to go so that `peer` may come; None: nobody."""
+        """The peer that loses a connection so that `peer` may come; None: no one has to."""
         if peer != LOCAL:
             if self._taken[peer] >= self._of_one:
                 return {peer}

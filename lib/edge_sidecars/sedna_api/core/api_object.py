@@ -1,7 +1,7 @@
 """One object of the API as one line of JSON, with what everybody asks of it beside.
 
 Guarantees: bytes, not trees of dicts, so that ten thousand objects cost what they weigh; without
-managedFields and kubectl's copy of the manifest, which nobody here reads. Two documents of one uid
+managedFields and kubectl's copy of the manifest, which nothing here reads. Two documents of one uid
 and resource_version are equal in meaning. Knows nothing of what a kind's object contains.
 """
 
@@ -93,13 +93,14 @@ class Document(msgspec.Struct, frozen=True, gc=False):
         return ObjectKey(self.kind, self.namespace, self.name)
 
     def json(self) -> Json:
-        """Decoded anew each time: whoever gets it may change it."""
+        """Decoded anew each time: the caller may change it."""
         decoded: Json = _ANY.decode(self.raw)
         return decoded
 
 
 def _cut(raw: bytes, metadata: bytes, managed_fields: bytes) -> bytes:
-    """`raw` without what nobody reads, as API servers write it, at a third of `_trimmed`'s time;
+    """`raw` without what no component reads, as API servers write it, at a third of `_trimmed`'s
+    time;
     b"" where it may not be so."""
     if b"\n" in raw or _LAST_APPLIED in raw:
         return b""

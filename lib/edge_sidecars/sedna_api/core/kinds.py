@@ -104,12 +104,12 @@ _NODE: Final = "node."
 _LONGEST: Final = 63
 _LEGAL: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?", re.ASCII)
 _ILLEGAL: Final = re.compile(r"[^-A-Za-z0-9.]", re.ASCII)
-# Hexadecimal digits: 80 bits, so that nobody finds two names with one hash by chance.
+# Hexadecimal digits: 80 bits, so that no two names have one hash by chance.
 _DIGITS: Final = 20
 
 
 def node_label(node: str) -> str:
-    """The label that stands on an object for each node that it concerns.
+    """The label of an object for each node that it concerns.
 
     `sedna.io/node.<node>`, or the beginning of the name and a hash where that is no label. Two
     nodes never share one: what is hashed has an underscore, which no node's name has (RFC 1123

@@ -53,7 +53,7 @@ class Ack:
 
 @dataclass(frozen=True, slots=True)
 class ReportRefused:
-    """This report will never be taken."""
+    """GM never takes this report."""
 
     store_id: str
     uid: str

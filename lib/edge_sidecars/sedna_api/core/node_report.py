@@ -1,7 +1,7 @@
 """The NodeReport: what one node has to say of a namespace's objects, until GM has taken it in.
 
-One per namespace and node, named as the node. Whoever receives reports (a GM, or LC in mode relay)
-writes it under its resourceVersion; a report is acknowledged when it stands here. Guarantees:
+One per namespace and node, named as the node. The receiver of reports (a GM, or LC in mode relay)
+writes it under its resourceVersion; a report is acknowledged when it is here. Guarantees:
 (epoch, seq) of an object only grows; what is stored leaves only by `pruned`, or replaced as
 core/report.py says; a repeated report is recognised also after it was pruned.
 """

@@ -4,7 +4,7 @@ Owns the rules of numbering. One counter for each object's uid and each store (a
 seq is never given twice. An event applies in its place; of what is cumulative (counts, metrics) the
 newest counts, and takes the place of an earlier one of the same worker and phase, but never across
 an event. Such a replacement gets a new seq, so numbers have holes: `previous` names the report that
-must have arrived before, and whoever stores reports takes none out of turn.
+must have arrived before, and a component that stores reports takes none out of turn.
 Knows nothing of what a body means but its phase.
 """
 
@@ -42,7 +42,7 @@ class MalformedReport(ValueError):
 class Report:
     """`kind` is the lower-case singular, `body` a JSON object.
 
-    `seq` 0: whoever says it numbers nothing (Sedna's own LCs); it takes the next number where it
+    `seq` 0: its sender numbers nothing (Sedna's own LCs); it takes the next number where it
     is stored. `previous`: the seq of the report before it in the queue that it was sent from, 0 at
     its head: all before that one are acknowledged. `is_late`: it numbers nothing, and the
     connection that it came by has ended.
@@ -76,7 +76,7 @@ def unnumbered_store(began: float, name: str) -> str:
 
 
 class Queued(Protocol):
-    """What stands in a queue of one object's reports: LC's outbox, or a NodeReport's entry."""
+    """An entry of a queue of one object's reports: LC's outbox, or a NodeReport's entry."""
 
     @property
     def store_id(self) -> str: ...

@@ -1,4 +1,4 @@
-"""How reports come to stand in a NodeReport: each once, in its order, within a size.
+"""How reports get into a NodeReport: each once, in its order, within a size.
 
     entry.seq = n ── report n+k, previous <= n ──> Stored, entry.seq = n+k
                      report <= n ────────────────> AlreadyStored
@@ -35,12 +35,12 @@ RETIRED_STORE: Final = "the storeID is retired"
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """It stands in the NodeReport once that is written."""
+    """It is in the NodeReport once that is written."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlreadyStored:
-    """It stands there, or stood there until it was pruned: it may be acknowledged again."""
+    """It is there, or was there until it was pruned: it may be acknowledged again."""
 
 
 @dataclass(frozen=True, slots=True)

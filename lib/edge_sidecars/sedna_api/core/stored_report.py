@@ -1,9 +1,9 @@
-"""Reports that stand in a NodeReport: of one object, and how far the object has taken them in.
+"""Reports that are in a NodeReport: of one object, and how far the object has taken them in.
 
 Owns the order in which they count: within a store by seq, of two stores the one with the higher
-epoch later. Guarantees: what `mergeable` gives was never taken in, comes in the order in which it
-was stored, and no event comes before what was stored ahead of it; an entry's `size` is never below
-what the API server stores; what was read shares no bytes with the document that it came in. Knows
+epoch later. Guarantees: What `mergeable` gives was never taken in, comes in the order in which it
+was stored, and no event comes before what was stored ahead of it. An entry's `size` is never below
+what the API server stores. What was read shares no bytes with the document that it came in. Knows
 no rule of storing, and nothing of what a report's effect on its object is.
 """
 
@@ -37,7 +37,7 @@ class StoredReport:
         return phase_of(self.body)
 
     def json(self) -> Json:
-        """The body anew each time: whoever gets it may change it."""
+        """The body anew each time: the caller may change it."""
         decoded: Json = msgspec.json.decode(self.body)
         return decoded
 
@@ -111,7 +111,7 @@ def applied_of(status: object) -> dict[str, AppliedReport]:
 
 
 def applied_json(applied: Mapping[str, AppliedReport]) -> list[Json]:
-    """In the order of the nodes: the same for whoever writes it."""
+    """In the order of the nodes: the same for each writer."""
     return [msgspec.to_builtins(applied[node]) for node in sorted(applied)]
 
 

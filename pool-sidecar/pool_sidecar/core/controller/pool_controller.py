@@ -2,10 +2,10 @@
 
     node_observed, member_observed ──► plan(now) ──► commands ──► performed, refused or lost
 
-Owns which pools are to be looked at again, and which commands are under way. Guarantees: nothing is
-planned before both collections were listed; what is planned follows from the API's state, from
+Owns which pools are to be looked at again, and which commands are under way. Guarantees: Nothing is
+planned before both collections were listed. What is planned follows from the API's state, from
 `now`, and from a memory that only delays, so that a controller that begins anew goes on where
-another one ended; there is one command at a time for an object, and a failed one rests. Times are
+another one ended. There is one command at a time for an object, and a failed one rests. Times are
 seconds on CLOCK_BOOTTIME, and come in.
 """
 

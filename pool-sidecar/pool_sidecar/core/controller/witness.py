@@ -1,14 +1,13 @@
 """Whether the other members of a pool bear witness that a node is gone. Pure.
 
-Guarantees: a node is gone only where more than half of the other members whose Nodes are Ready say
-so, counted over those that are Ready and not over those that report; a vote that is missing, late,
+Guarantees: A node is gone only where more than half of the other members whose Nodes are Ready say
+so, counted over those that are Ready and not over those that report. A vote that is missing, late,
 or of a member that never heard the node, or not since that became Ready, or that was lost beside
 the node and is just back, keeps it. Where fewer than a third of the pool is Ready the site has the
 trouble and not the node. A vote is at most `MAX_AGE` seconds old and was seen to change after the
-API lost the node: a report on a node that still spoke is no witness of its death. Ages are
-measured from when this process saw a report change: no two clocks are compared, and after a start
-no report is fresh until it was seen to change.
-Times are seconds of one clock, and come in.
+API lost the node: a report on a node that still spoke is no witness of its death. Ages are measured
+from when this process saw a report change: no two clocks are compared, and after a start no report
+is fresh until it was seen to change. Times are seconds of one clock, and come in.
 """
 
 import math

@@ -3,9 +3,9 @@
 Two facts make a decision: whose a token is, and what that user may. While upstream answers, each
 holds for `ttl` after upstream's answer, a denial for DENIED_TTL at most, and none from before the
 link was last down. While upstream does not answer, what it answered up to `offline_ttl` before its
-last answer holds for `offline_ttl` of running time (`expiry`) after it, and for two `ttl`
-where upstream is there but does not manage to decide, whatever end the token names: no wall clock
-takes part. A refused token or a denial replaces what was cached before, at once.
+last answer holds for `offline_ttl` of running time (`expiry`) after it. Where upstream is there but
+does not manage to decide, it holds for two `ttl`. The end that a token names counts for nothing: no
+wall clock takes part. A refused token or a denial replaces what was cached before, at once.
 
     judge --> Decision                         answer, until then
           --> NEEDS_IDENTITY, NEEDS_DECISION   ask upstream, then judge again
@@ -51,7 +51,7 @@ from relay_sidecar.core.access.expiry import ExpiringEntry, ExpiringMap, Offline
 # Seconds for which a refused token is not asked about again: a caller that knows no better comes
 # back faster than that, and what mends a token takes longer.
 REJECTED_TTL = 3.0
-# Seconds at most for which a denial holds: where `ttl` is long, who was given a right does not
+# Seconds at most for which a denial holds. Where `ttl` is long, who was given a right does not
 # wait for all of it, nor who was denied by an API server that was just started and had yet to read
 # its roles. (kube-apiserver's own cache of a webhook's denials: 30.)
 DENIED_TTL = 10.0

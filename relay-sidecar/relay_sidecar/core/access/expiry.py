@@ -2,8 +2,8 @@
 
 No wall clock takes part: a node without a battery begins in 1970. Time counts while the machine is
 on, suspend included, also while this process does not run; time without power does not. Guarantees:
-what `record` or `take_unkept` gave continues in the next life when it is given back; a map never
-holds more than `limit` facts, and the oldest go first; what was confirmed without a change may be
+What `record` or `take_unkept` gave continues in the next life when it is given back. A map never
+holds more than `limit` facts, and the oldest go first. What was confirmed without a change may be
 older by a `KEEPS_PER_LIFE`th of `life`. `now` is a boot clock, `boot_id` the machine's run.
 """
 

@@ -95,8 +95,8 @@ _OF_PROXY: Final = (_SERVICES, _SLICES, _NODES)
 _OF_DNS: Final = (_SERVICES, _SLICES, _NAMESPACES)
 
 # By namespace and name: of kubeadm (kube-proxy, CoreDNS), of `manifests/overlays/node` (CoreDNS on
-# each node), and of the usual CNI daemons as their own manifests name them; with what they follow
-# that is neither a custom resource nor a matter of their settings.
+# each node), and of the usual CNI daemons as their own manifests name them. Each has what it
+# follows that is neither a custom resource nor a matter of their settings.
 _ACCOUNTS: Final[Mapping[str, Sequence[ResourceName]]] = {
     "kube-system:kube-proxy": _OF_PROXY,
     "kube-system:coredns": _OF_DNS,

@@ -15,14 +15,14 @@ requested, always as metadata only (PartialObjectMetadata):
 - The first time after a start, an outage or a failure, all names, whatever their number: a cluster
   that was restored from a backup and written on since looks by its version like one that went on.
 
-Each has a limit, so that a collection that has grown meanwhile does not come after all; but not
-that of a few objects by selector: kube-apiserver answers it from its cache (1.31 and later), while
+Each has a limit, so that a collection that has grown meanwhile does not come after all. The look at
+a few objects by selector has none: kube-apiserver answers it from its cache (1.31 and later), while
 it reads etcd for a limit, and there all objects of the resource for a selector.
 
-Guarantees: one question at a time, two a second at most (of a few objects, for requests that wait,
-twenty), and none for as long again as the last one took (30 s at most: the process may have stood
-still), so that a slow link has time for what happens; one that fails is asked again, later each
-time, and not before upstream wants it; a watch that ends at once is not asked about. Knows no
+Guarantees: One question at a time, two a second at most (of a few objects, for requests that wait,
+twenty). None follows for as long again as the last one took (30 s at most: the process may have
+been frozen), so that a slow link has time for what happens. One that fails is asked again, later
+each time, and not before upstream wants it. A watch that ends at once is not asked about. Knows no
 request.
 """
 

@@ -14,7 +14,7 @@ tag, and one row more the sum of all tags.
 A tag covers space, key and value of its row. An older state of all these rows together, their sum
 included, passes: nothing outside of the journal tells its age.
 
-Without the right key authorship is unknown: rows are believed for everything but Secrets (see
+Without the right key authorship is unknown. Rows are believed for everything but Secrets (see
 `core/access/authorization.py`), and what the disk has stays as it is until upstream has decided
 something: then the former key may be put back, and nothing is lost.
 """
@@ -110,7 +110,7 @@ class AuthenticRows:
         return [*rows, Blob(SPACE, SUM, self._sum())]
 
     def begin_anew(self) -> None:
-        """All rows are about to be given to `stored` again, and no others will be there."""
+        """All rows are about to be given to `stored` again, and there are no others."""
         self._forget_all()
         self._untagged.clear()
         self._gone.clear()

@@ -1,7 +1,7 @@
 """The file of `--keep-secrets`: which bytes are a key, and what a sealed row is bound to.
 
-Guarantees: a file that others than the relay and root can read, or that lies beside what it
-protects, is never used; two rows that differ in any of resource, namespace, name, uid or version
+Guarantees: A file that others than the relay and root can read, or that lies beside what it
+protects, is never used. Two rows that differ in any of resource, namespace, name, uid or version
 never have the same associated data. No message contains anything of the key.
 """
 

@@ -1,8 +1,8 @@
 """Secrets on their way to the journal and back: sealed, or not written at all. What says who may
 read them, on the same way: authenticated (`authentic_rows`).
 
-Guarantees: only Secrets that were watched by name are written, never a list of all; a stream of
-which one row cannot be unsealed is unknown as a whole, since a part of it would pass for all; what
+Guarantees: Only Secrets that were watched by name are written, never a list of all. A stream of
+which one row cannot be unsealed is unknown as a whole, since a part of it would pass for all. What
 another key sealed stays until the first row is sealed with this one.
 """
 

@@ -16,10 +16,10 @@ when a row was written, and that an older copy of the whole journal was put back
 | in --data-dir | `BadInput` | `BadInput` |
 
 Of `NoKey` and `ExposedKey` the relay makes a sealer without a key (`Sealer.without_key`): it serves
-all else.
+everything else.
 
 Rotation: a new content of KEYFILE counts from the next start on. The former data key cannot be
-unwrapped then, so that what it sealed is unknown until upstream sends it again; the new data key
+unwrapped then, so that what it sealed is unknown until upstream sends it again. The new data key
 replaces it on disk with the first row that is sealed, which takes an answer of upstream. Until then
 the former KEYFILE can be put back (a wrong key mounted while the link is cut loses nothing).
 

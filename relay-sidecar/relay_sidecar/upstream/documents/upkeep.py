@@ -1,10 +1,9 @@
 """What the relay asks for by itself, so that it can answer while it is offline: documents
 (discovery, OpenAPI, version) and the streams of `--preload`.
 
-Guarantees: one whole answer or `Unreachable`; each answer of an API server is evidence that the
-link is there; what has not changed is not sent again (ETags), nor asked for where discovery shows
-that it has not; /openapi/v2 and documents of group versions that were not named are not asked
-for.
+Guarantees: One whole answer or `Unreachable`. Each answer of an API server is evidence that the
+link is there. What has not changed is not sent again (ETags), nor asked for where discovery shows
+that it has not. /openapi/v2 and documents of group versions that were not named are not asked for.
 """
 
 import asyncio

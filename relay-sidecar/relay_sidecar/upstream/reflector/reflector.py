@@ -1,7 +1,7 @@
 """Moves a stream: performs upstream what `Reflection` says, and persists each step before delivery.
 
-Guarantees: what was delivered is in the journal, so that a restart does not take it back; a stream
-has one request under way at most; when the link goes its requests end at once, and when it is back
+Guarantees: What was delivered is in the journal, so that a restart does not take it back. A stream
+has one request under way at most. When the link goes its requests end at once, and when it is back
 each goes on from its cursor. Knows no rule of reflection: those are in `core`.
 """
 

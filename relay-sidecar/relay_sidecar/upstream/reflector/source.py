@@ -2,7 +2,7 @@
 
 Lists come compressed, watches in whole lines. Each answer of an API server is evidence that the
 link is there. A feed is the API server or a hub of the pool. An API server that was just started
-answers 403 to what is allowed, until it has read its roles, and says so in /readyz: a refusal
+answers 403 to what is allowed, until it has read its roles, and says so in /readyz. A refusal
 counts when it comes again a second after upstream was ready, or after a minute.
 """
 

@@ -151,7 +151,8 @@ def written_object(info: RequestInfo, asked: bytes) -> tuple[ResourceName, Key]:
 
 
 def is_never_read_again(resource: ResourceName) -> bool:
-    """By who writes it: a node writes thousands of Events a day, which would push out all else."""
+    """By who writes it: a node writes thousands of Events a day, which would push out all
+    others."""
     return resource.plural == "events" and resource.group in ("", "events.k8s.io")
 
 

@@ -1,12 +1,14 @@
-"""Manuals keep the rules of prose, and each rule finds what it is for."""
+"""Manuals and docstrings keep the rules of prose, and each rule finds what it is for."""
 
 import pytest
 
 from tests.unit.repository.checkout import ROOT
-from tools.docs.prose import pages, problems, rules, sentences
+from tools.docs.prose import module_problems, pages, problems, rules, sentences
+from tools.docs.source_prose import PACKAGES, modules
 
 RULES = rules()
 PAGES = pages(ROOT)
+MODULES = modules(ROOT)
 HEAD = "# A page\n\nFor people who test.\n\n"
 
 
@@ -65,3 +67,42 @@ def test_of_the_changelog_the_newest_release_is_read() -> None:
     newest = PAGES["CHANGELOG.md"]
     assert newest in text
     assert text.count("\n## ") > newest.count("\n## ") == 0
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_docstrings_and_comments_of_a_module_keep_the_rules(name: str) -> None:
+    assert list(module_problems(name, MODULES[name], RULES)) == []
+
+
+def test_each_component_has_modules() -> None:
+    assert {
+        it for it in PACKAGES if not any(name.startswith(f"{it}/") for name in MODULES)
+    } == set()
+
+
+@pytest.mark.parametrize(
+    ("source", "what"),
+    [
+        ('def f() -> None:\n    """No stop"""\n', "m.py:2: no full stop after 'No stop'"),
+        ('class C:\n    """It will go."""\n', "m.py:2: 'will'"),
+        ('class _C:\n    """One.\n\n    Nobody goes.\n    """\n', "m.py:4: 'Nobody'"),
+        ("x = 1\n# One.\n# Whoever goes.\n", "m.py:2: 'Whoever'"),
+        (f'"""{"word " * 41}."""\n', "m.py:1: 41 words in a sentence"),
+    ],
+)
+def test_what_breaks_a_rule_in_a_module_is_found_with_its_line(source: str, what: str) -> None:
+    (found,) = module_problems("m.py", source, RULES)
+    assert found.startswith(what)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        'def _f() -> None:\n    """No stop"""\n',
+        'class C:\n    """It has:\n\n        a drawing that nobody reads   as prose\n    """\n',
+        "x = 1  # noqa: E501 nobody\n",
+        'class C:\n    """Tells whatever it has."""\n',
+    ],
+)
+def test_drawings_directives_and_words_with_a_plain_meaning_in_code_are_free(source: str) -> None:
+    assert list(module_problems("m.py", source, RULES)) == []
