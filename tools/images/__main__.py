@@ -16,6 +16,7 @@ from edge_sidecars.runtime.cli.parser import Parser
 from edge_sidecars.runtime.process import exit_on_bad_input
 from edge_sidecars.runtime.version import VERSION
 from tools.harness.containers.engine.engine import NoEngine, engine
+from tools.images import OWN_IMAGES
 from tools.images.assemble import COMPONENTS
 from tools.images.base import ROOT, NoBase, base_image, pulled, say
 from tools.images.keepalived import keepalived_image
@@ -81,8 +82,8 @@ def lock(component: str) -> Path:
 
 
 def image_name(component: str, tag: str) -> str:
-    """The name of a component's image, as the manifests call it, but for a registry."""
-    return f"edge-sidecars/{COMPONENTS[component].image}:{tag}"
+    """The name of a component's image, as the manifests call it."""
+    return f"{OWN_IMAGES}/{COMPONENTS[component].image}:{tag}"
 
 
 def build_all(

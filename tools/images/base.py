@@ -17,6 +17,8 @@ from pathlib import Path
 import docker
 from docker.errors import APIError, ImageNotFound
 
+from tools.images import OWN_IMAGES
+
 ROOT = Path(__file__).parents[2]
 SUITE = "bookworm"
 # libstdc++6: extensions in C++ need it, and every Debian with apt has it.
@@ -54,7 +56,7 @@ def pulled(client: docker.DockerClient, dockerfile: Path) -> str:
 
 def base_image(client: docker.DockerClient) -> str:
     """Its name, made first where it is missing. Raises NoBase."""
-    name = f"edge-sidecars/base:{SUITE}"
+    name = f"{OWN_IMAGES}/base:{SUITE}"
     return debian_image(client, name, packages=PACKAGES, variant="extract", hooks=_HOOKS)
 
 

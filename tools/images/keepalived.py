@@ -5,6 +5,7 @@ On the Dockerfile's own base where that can be had, else on Debian's packages, f
 
 import docker
 
+from tools.images import OWN_IMAGES
 from tools.images.base import ROOT, SUITE, debian_image, pulled
 
 SHIPPED = ROOT / "manifests" / "keepalived"
@@ -16,9 +17,9 @@ def keepalived_image(client: docker.DockerClient, *, tag: str) -> str:
     """Its name; of this checkout, built now. Raises NoBase, docker.errors.BuildError."""
     base = pulled(client, DOCKERFILE)
     if not base:
-        made = f"edge-sidecars/keepalived-base:{SUITE}"
+        made = f"{OWN_IMAGES}/keepalived-base:{SUITE}"
         base = debian_image(client, made, packages=PACKAGES)
-    name = f"edge-sidecars/keepalived:{tag}"
+    name = f"{OWN_IMAGES}/keepalived:{tag}"
     client.images.build(
         path=str(SHIPPED),
         dockerfile="container/Dockerfile",

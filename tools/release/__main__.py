@@ -20,6 +20,7 @@ from edge_sidecars.runtime.process import exit_on_bad_input
 from edge_sidecars.runtime.version import VERSION
 from tools.harness.controlplane.build import Program, in_path, program_binary
 from tools.harness.controlplane.clients.kustomization import NotBuilt
+from tools.images import OWN_IMAGES
 from tools.release.chart import chart
 from tools.release.rendered import chart_source, folders, rendered, with_registry
 
@@ -39,12 +40,12 @@ def main() -> int:
     it.add_argument(
         "--registry",
         metavar="HOST/PATH",
-        default="",
-        help="where the images are pulled from; default: none is named",
+        default=OWN_IMAGES,
+        help="where the images are pulled from; default: %(default)s, which no host serves",
     )
     with exit_on_bad_input("make release"):
         registry = it.parse_args().registry
-        if registry and not REGISTRY.fullmatch(registry):
+        if not REGISTRY.fullmatch(registry):
             raise BadInput(
                 f"--registry {registry!r:.80} is no registry with a path: write it like "
                 "registry.example.com/edge"
@@ -82,7 +83,7 @@ def write(name: str, folder: Path, target: Path, *, registry: str, kubectl: str)
     Raises `NotBuilt`."""
     text = rendered(folder, kubectl=kubectl)
     path = target / f"{name}.yaml"
-    path.write_text(with_registry(text, registry) if registry else text, encoding="utf-8")
+    path.write_text(with_registry(text, registry), encoding="utf-8")
     yield path
     source = chart_source(name, folder, text, registry=registry, kubectl=kubectl)
     if source is not None:

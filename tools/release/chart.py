@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from edge_sidecars.runtime.version import VERSION
+from tools.images import OWN_IMAGES
 from tools.release.template_text import Actions, dump
 
 Json = dict[str, Any]
 
-# What stands before the name of each of our images in manifests/.
-OWN_IMAGES = "edge-sidecars"
-_OWN_IMAGE = re.compile(rf"{OWN_IMAGES}/([a-z-]+):([\w.-]+)")
+_OWN_IMAGE = re.compile(rf"{re.escape(OWN_IMAGES)}/([a-z-]+):([\w.-]+)")
 _HELPERS = Path(__file__).with_name("helpers.tpl")
 # Native sidecars are on since 1.29 (KEP-753); the others:
 # docs/how-to/manifests.md and docs/how-to/injection.md.

@@ -11,7 +11,8 @@ from pathlib import Path
 import yaml
 
 from tools.harness.controlplane.clients.kustomization import kustomize_text
-from tools.release.chart import OWN_IMAGES, Json, Rights, Source, has_values
+from tools.images import OWN_IMAGES
+from tools.release.chart import Json, Rights, Source, has_values
 
 # Applied once for a cluster, or for a namespace, beside the overlays.
 BESIDE = (
@@ -25,7 +26,7 @@ BESIDE = (
     "nodereport-policy",
     "rbac/gm-namespace",
 )
-_OWN_IMAGE = re.compile(rf"(?<=[\s\"']){OWN_IMAGES}/(?=[a-z-]+:[\w.-]+)")
+_OWN_IMAGE = re.compile(rf"(?<=[\s\"']){re.escape(OWN_IMAGES)}/(?=[a-z-]+:[\w.-]+)")
 # Where GM's namespaces are in the values of a chart that has GM.
 _GM_NAMESPACES = ("gm", "gm", "env", "GM_NAMESPACE")
 # Charts that cannot be installed into another namespace than the manifests'.
@@ -68,7 +69,7 @@ def chart_source(
         name,
         description(folder),
         objects,
-        registry=registry or OWN_IMAGES,
+        registry=registry,
         namespace=namespaces[0] if namespaces else "",
         fixed_because=_FIXED.get(name, ""),
         rights=_gm_rights(folder.parents[1], kubectl=kubectl) if has_gm else None,

@@ -15,6 +15,7 @@ from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fixtures import require_program
 from tools.harness.controlplane.schemas import sedna_kinds
 from tools.harness.peers.helm import Helm, helm_binary
+from tools.images import OWN_IMAGES
 from tools.release.__main__ import write
 from tools.release.rendered import folders
 
@@ -39,7 +40,7 @@ def charts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     kubectl = require_program("kubectl")
     helm_binary()
     for name, folder in folders(MANIFESTS):
-        for _ in write(name, folder, target, registry="", kubectl=kubectl):
+        for _ in write(name, folder, target, registry=OWN_IMAGES, kubectl=kubectl):
             pass
     return target / "charts"
 

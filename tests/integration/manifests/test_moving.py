@@ -26,6 +26,7 @@ from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.controller_manager import ControllerManager
 from tools.harness.controlplane.fixtures import require_program
+from tools.images import OWN_IMAGES
 
 Json = dict[str, Any]
 pytestmark = [pytest.mark.long, pytest.mark.slow]
@@ -132,7 +133,7 @@ def test_sednas_own_are_followed_by_ours_as_it_says(plane: ControlPlane, typist:
     for path in (f"{SEDNA}/deployments/gm", f"{SEDNA}/daemonsets/lc"):
         found = expect(admin.get(path))
         assert "sedna" not in found["spec"]["selector"]["matchLabels"]
-        assert _image(plane, path).startswith("edge-sidecars/")
+        assert _image(plane, path).startswith(f"{OWN_IMAGES}/")
     assert len(before) == 1
     assert _datasets(plane) == before
     assert _has_applied_reports(plane)
@@ -291,16 +292,16 @@ def test_contribs_elector_is_followed_by_ours_with_nothing_in_between(
     typist.type("kubectl apply -k .")
     pods = "/api/v1/namespaces/default/pods?labelSelector=app%3Dshop"
     until(lambda: len(expect(plane.admin.get(pods))["items"]) == 3, what="the old pods")
-    _write(tmp_path, "deployment.yaml", _electing(f"edge-sidecars/elector-sidecar:{VERSION}"))
+    _write(tmp_path, "deployment.yaml", _electing(f"{OWN_IMAGES}/elector-sidecar:{VERSION}"))
 
     (script,) = blocks("docs/how-to/move-an-elector.md", "From contrib's leader-elector", "sh")
     told = typist.type(script)
 
     assert "deployment.apps/shop scaled" in told
-    assert _image(plane, SHOP).startswith("edge-sidecars/")
+    assert _image(plane, SHOP).startswith(f"{OWN_IMAGES}/")
     assert expect(plane.admin.get(SHOP))["spec"]["replicas"] == 3
     until(
-        lambda: _images(plane, pods) == {f"edge-sidecars/elector-sidecar:{VERSION}"},
+        lambda: _images(plane, pods) == {f"{OWN_IMAGES}/elector-sidecar:{VERSION}"},
         what="new pods",
     )
 

@@ -18,6 +18,7 @@ from tests.unit.manifests.built import (
 from tests.unit.repository.checkout import fences
 from tools.harness.controlplane.clients.kustomization import NotBuilt
 from tools.harness.controlplane.clients.kustomize import kustomize
+from tools.images import OWN_IMAGES
 
 ELECTOR = "elector-sidecar"
 SHARDED = (ELECTOR, "elector-shards")
@@ -133,11 +134,11 @@ def test_what_the_workload_says_of_its_elector_is_kept(tmp_path: Path) -> None:
     )
     elector = _container(named(kustomize(folder), "Deployment", "shop"), "elector")
     assert url in elector["env"]
-    assert elector["image"].startswith("edge-sidecars/elector-sidecar:")
+    assert elector["image"].startswith(f"{OWN_IMAGES}/elector-sidecar:")
 
 
 def test_a_registry_is_named_in_one_place(tmp_path: Path) -> None:
-    images = [{"name": "edge-sidecars/relay-sidecar", "newName": "registry.example/relay"}]
+    images = [{"name": f"{OWN_IMAGES}/relay-sidecar", "newName": "registry.example/relay"}]
     folder = write_kustomization(
         tmp_path, [workload()], components=["relay-sidecar"], images=images
     )

@@ -1,7 +1,6 @@
 """Each overlay builds, and whatever it names exists: in it, in the images, in the programs."""
 
 import os
-import re
 from pathlib import Path
 from subprocess import run
 from typing import Any
@@ -28,6 +27,7 @@ from tests.unit.manifests.built import (
 )
 from tests.unit.repository.checkout import ROOT, block
 from tools.harness.controlplane.clients.kustomize import kustomize
+from tools.images import OWN_IMAGES
 
 PARSERS: dict[str, Any] = {
     "ELECTOR": elector_sidecar.config.config.parser,
@@ -95,7 +95,7 @@ def test_whoever_is_bound_has_a_role_and_an_account(name: str) -> None:
 @pytest.mark.parametrize("name", OVERLAYS)
 def test_images_are_ours_in_the_version_that_is_checked_out(name: str) -> None:
     images = {it["image"] for each in of_kind(overlay(name), *WORKLOADS) for it in containers(each)}
-    components = {re.sub(r"^edge-sidecars/|:.*$", "", it) for it in images}
+    components = {it.removeprefix(f"{OWN_IMAGES}/").rpartition(":")[0] for it in images}
     assert {"elector-sidecar", "relay-sidecar", "gm", "lc"} == components
     assert {it.rpartition(":")[2] for it in images} == {VERSION}
     for component in components:

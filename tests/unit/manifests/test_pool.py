@@ -37,6 +37,7 @@ from tests.unit.manifests.built import (
     write_kustomization,
 )
 from tools.harness.controlplane.clients.kustomize import kustomize
+from tools.images import OWN_IMAGES
 
 PARSERS = {
     "ELECTOR_": elector_sidecar.config.config.parser,
@@ -111,7 +112,7 @@ def test_whatever_pods_refer_to_is_there(objects: tuple[Json, ...]) -> None:
         for container in containers(it):
             mounts = {each["name"] for each in container.get("volumeMounts", ())}
             assert mounts <= volumes
-            assert container["image"].startswith("edge-sidecars/")
+            assert container["image"].startswith(f"{OWN_IMAGES}/")
             assert not container["image"].endswith(":latest")
             assert container["securityContext"]["readOnlyRootFilesystem"]
             assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.unit.repository.checkout import ROOT, tracked_files
+from tests.unit.repository.checkout import ROOT, tracked_files, tracked_texts
+from tools.images import OWN_IMAGES
+from tools.images.assemble import COMPONENTS
 
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 REQUIREMENTS = sorted((ROOT / "tools/requirements").glob("*.txt"))
@@ -31,6 +33,29 @@ def test_each_locked_package_has_a_hash_the_pip_of_nodes_too() -> None:
         for line in joined.splitlines():
             name = line.partition("#")[0].strip()
             assert not name or "--hash=sha256:" in name, f"{file.name}: {name}"
+
+
+def test_each_image_names_its_registry() -> None:
+    """Else each machine's engine decides who serves it, which is often Docker Hub."""
+    named = []
+    for name, text in tracked_texts():
+        if name.startswith(("manifests/", "examples/", "docs/")) or name == "README.md":
+            found = re.findall(r"^[ -]*image: ([a-z][\w.:/-]*)$", text, re.M)
+            named += [(name, it) for it in found]
+    assert len(named) > 20
+    unqualified = [it for it in named if not re.match(r"[\w-]+(\.[\w-]+)+(:\d+)?/", it[1])]
+    assert unqualified == []
+
+
+def test_an_image_of_ours_is_nowhere_named_without_its_registry() -> None:
+    images = "|".join([*(it.image for it in COMPONENTS.values()), "keepalived", "examples"])
+    unqualified = re.compile(rf"(?<![\w/.-])edge-sidecars/({images})(?![\w/-])")
+    qualified = 0
+    for name, text in tracked_texts():
+        found = unqualified.search(text)
+        assert found is None, f"{name} has {found and found[0]!r}"
+        qualified += text.count(f"{OWN_IMAGES}/")
+    assert qualified > 20
 
 
 # Writes down where it was run and with what, and finds something in the first one.

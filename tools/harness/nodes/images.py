@@ -14,6 +14,7 @@ import docker
 from tests.unit.manifests import node_addons
 from tools.harness.controlplane.build import binary
 from tools.harness.nodes import programs
+from tools.images import OWN_IMAGES
 from tools.images.__main__ import build_all, release
 from tools.images.base import ROOT, SUITE, debian_image
 from tools.images.wheels import platform_of, provide
@@ -32,7 +33,7 @@ RELAY_FOLDER = "/opt/relay-sidecar"
 LOCK = ROOT / "tools" / "requirements" / "node.txt"
 PAUSE, WORKLOAD, CSI = "lab.example/pause:1", "lab.example/workload:1", "lab.example/csi-files:1"
 _OF_POOLS = ("relay", "elector", "pool")
-COREDNS, KUBECTL = "coredns/coredns:1.15.0", "lab.example/kubectl:1"
+COREDNS, KUBECTL = "docker.io/coredns/coredns:1.15.0", "lab.example/kubectl:1"
 _LAUNCHER = f"""#!/usr/bin/python3 -IB
 import sys
 sys.path[:0] = ["{RELAY_FOLDER}/packages"]
@@ -43,7 +44,7 @@ main()
 
 def node_image(client: docker.DockerClient) -> str:
     """Its name, made first where it is missing. Raises NoBase."""
-    return debian_image(client, f"edge-sidecars/node:{SUITE}", packages=NODE_PACKAGES)
+    return debian_image(client, f"{OWN_IMAGES}/node:{SUITE}", packages=NODE_PACKAGES)
 
 
 def relay_folder(client: docker.DockerClient, folder: Path, *, image: str) -> Path:
@@ -76,7 +77,7 @@ def pod_images(client: docker.DockerClient, folder: Path) -> list[Path]:
     """Archives that `ctr images import` reads."""
     iptables = debian_image(
         client,
-        f"edge-sidecars/iptables:{SUITE}",
+        f"{OWN_IMAGES}/iptables:{SUITE}",
         packages=IPTABLES_PACKAGES,
         variant="extract",
     )

@@ -10,6 +10,7 @@ import yaml
 from tests.unit.manifests.built import MANIFESTS
 from tests.unit.repository.checkout import ROOT
 from tools.harness.controlplane.fixtures import require_program
+from tools.images import OWN_IMAGES
 from tools.release.rendered import description, folders, rendered, with_registry
 
 FOLDERS = dict(folders(MANIFESTS))
@@ -58,9 +59,9 @@ def test_a_chart_is_described_by_the_first_sentence_of_its_kustomization(
 def test_another_registry_changes_our_images_and_nothing_else(name: str) -> None:
     text = text_of(name)
     moved = with_registry(text, "registry.example.com:5000/edge/")
-    assert moved.replace("registry.example.com:5000/edge/", "edge-sidecars/") == text
+    assert moved.replace("registry.example.com:5000/edge/", f"{OWN_IMAGES}/") == text
     images = set(re.findall(r"image: (\S+)", moved))
-    assert not any(it.startswith("edge-sidecars/") for it in images)
+    assert not any(it.startswith(f"{OWN_IMAGES}/") for it in images)
 
 
 def test_injection_takes_its_image_from_the_registry_too() -> None:
