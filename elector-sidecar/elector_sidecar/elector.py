@@ -8,6 +8,7 @@ import asyncio
 import math
 import random
 import time
+import uuid
 from collections.abc import Awaitable, Coroutine, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
@@ -17,8 +18,9 @@ from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.runtime.tasks import Tasks
 from elector_sidecar.config.config import Config
 from elector_sidecar.core.candidacy import ElectionView
-from elector_sidecar.core.handover import Intent
+from elector_sidecar.core.handover import HandoverCause, Intent, SwitchoverTo
 from elector_sidecar.core.lifecycle import Health, LeaseFacts, Lifecycle, LifecyclePolicy
+from elector_sidecar.core.move_annotations import Switchover
 from elector_sidecar.machine import Machine
 from elector_sidecar.main_container import REFUSAL_RECHECK, MainContainer
 from elector_sidecar.status import ElectorStatus, describe
@@ -66,6 +68,7 @@ class Elector:
         self._change = asyncio.Event()
         self._told: ElectorStatus | None = None
         self._outcome = 0
+        self._problem = ""
         self._due_at = now
         self._drain: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -142,13 +145,18 @@ class Elector:
         if self._tasks is not None:
             self._advance_now()
 
-    async def resign(self, cooldown: float) -> bool | None:
-        """True when released, False if in doubt, None if there was nothing to resign from."""
+    async def resign(self, cooldown: float, *, successor: str = "") -> bool | None:
+        """True when released, False if in doubt, None if there was nothing to resign from.
+        `successor`: the pod for which the Lease is left free first."""
         now = boottime()
         before = self._lifecycle.outcome.number
         facts = self._facts(now, self._election.view(now))
-        if not self._lifecycle.resign(now, facts, cooldown=cooldown):
+        cause = SwitchoverTo(successor) if successor else HandoverCause.RESIGNATION
+        if not self._lifecycle.resign(now, facts, cooldown=cooldown, cause=cause):
             return None
+        if successor:
+            until = time.time() + self.config.drain_timeout
+            self._election.name_successor(Switchover(successor, str(uuid.uuid4()), until))
         self._advance_now()
         while self._lifecycle.outcome.number == before and not self._plan.is_over:
             await self.changed(MAX_SLEEP)
@@ -200,6 +208,12 @@ class Elector:
             now + MAX_SLEEP,
         )
         self._announce(self._described(view, now))
+        self._note_problem(self._election.problem(now))
+
+    def _note_problem(self, problem: str) -> None:
+        if problem and problem != self._problem:
+            logger.warning("what the Lease asks is not done", extra=fields(why=problem))
+        self._problem = problem
 
     def _settled(self, now: float) -> ElectionView:
         """What is true under the plan, which the intent may change at once (nothing to release).
@@ -227,6 +241,7 @@ class Elector:
             is_unpreferred=view.preferred_holder not in (None, "", self.identity),
             terms=terms,
             is_unasked=not (self._was_told or self._election.has_resumed),
+            asked=self._election.asked(now),
         )
 
     async def _sleep(self) -> None:

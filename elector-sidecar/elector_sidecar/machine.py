@@ -19,6 +19,7 @@ from elector_sidecar.core.handover import Intent
 from elector_sidecar.core.lease import Lease
 from elector_sidecar.core.lease_watch import ReadLease, WatchLease
 from elector_sidecar.core.lease_writes import Candidate, WriteLease
+from elector_sidecar.core.moves import MovePolicy
 from elector_sidecar.core.resume import AnswersAt
 from elector_sidecar.leases.lease_client import (
     Applied,
@@ -153,6 +154,11 @@ class SingleMachine:
             config.timing,
             config.take_missing,
             answers_at=answers_at,
+            moves=MovePolicy(
+                can_drain=config.drain_url is not None or bool(config.program),
+                priority=config.priority,
+                settle=config.priority_settle,
+            ),
         )
         self.election = Election(candidate, now=boottime())
         self.client = LeaseClient(server, config)

@@ -111,6 +111,8 @@ def _reason(view: ElectionView, now: float) -> str:
         return "holds the Lease, but no renewal was acknowledged in time"
     wait = view.free_at - now
     left = f"; free in {wait:.1f}s unless renewed" if 0 < wait < math.inf else ""
+    if view.held_back_until > now:
+        return f"a hold keeps every elector out for another {view.held_back_until - now:.0f}s"
     if view.is_missing:
         return f"the Lease does not exist{left}"
     if view.was_missing and left:

@@ -37,6 +37,8 @@ SKIPPED = frozenset(
         "_candidate",
         "_answers_at",
         "_wall_ahead",
+        "moves",
+        "_moves",
         "_timing",
         "_member",
         "body",
@@ -56,6 +58,8 @@ OLD_AFTER = {
     "not_before": NOW,
     "_watch_at": NOW,
     "_read_at": NOW,
+    "_yields_until": NOW,
+    "_hold_seen_at": NOW,
     "valid_until": NOW,
     "_sent_at": RETRY_DELAY,
 }

@@ -51,6 +51,7 @@ from edge_sidecars.runtime.formats.rfc1123 import (
     is_subdomain,
 )
 from elector_sidecar.config import DEFAULT_LISTEN, PREFIX, contrib
+from elector_sidecar.core.move_annotations import MAX_PRIORITY
 from elector_sidecar.core.timing import Timing, UnsafeTiming
 
 __all__ = ["Address", "BadInput", "Config", "address", "load", "parser", "seconds"]
@@ -68,6 +69,7 @@ _NOT_WITH_A_PROGRAM = ("drain_url", "health_url", "lease_file", "release_on_term
 _COMBINATIONS = (
     Needs(("health_interval", "health_failures", "health_grace", "health_backoff"), "health_url"),
     Needs(("shard_settle",), "shards"),
+    Needs(("priority_settle",), "priority"),
 )
 
 
@@ -83,6 +85,14 @@ def shards(text: str) -> int:
         raise BadInput(
             f"{text!r:.40} is not a number: write one from {MIN_SHARDS} to {MAX_SHARDS}, like 64"
         )
+    return found
+
+
+def _priority(text: str) -> int:
+    """Raises `BadInput`."""
+    found = whole(text)
+    if found > MAX_PRIORITY:
+        raise BadInput(f"{text!r:.40} is over {MAX_PRIORITY}: write a smaller one, like 100")
     return found
 
 
@@ -142,6 +152,12 @@ class Config:
     )
     probe_listen: Address | None = option(
         "[HOST]:PORT", "read-only paths, for kubelet and Prometheus; default off", address
+    )
+    priority: int = setting(
+        "0", "of this replica: a higher one than the leader's asks for the lead", _priority
+    )
+    priority_settle: float = setting(
+        "30s", "a replica asks only after it has contended for so long", seconds
     )
     shards: int | None = option(
         "NUMBER",
@@ -274,6 +290,11 @@ class Config:
             )
 
     def _check_shards(self) -> None:
+        if self.priority:
+            raise BadInput(
+                f"--priority {self.priority} and --shards exclude each other: each member has its "
+                "share; drop one"
+            )
         if self.take_missing:
             raise BadInput(
                 "--on-missing take and --shards exclude each other: a table that is created at "

@@ -9,7 +9,7 @@ A write is permitted only by the newest record that is known, and counts only on
 import math
 from dataclasses import dataclass
 
-from elector_sidecar.core.handover import Intent
+from elector_sidecar.core.handover import Cause, Intent
 from elector_sidecar.core.lease import Lease
 from elector_sidecar.core.lease_watch import LeaseWatch
 from elector_sidecar.core.lease_writes import (
@@ -19,6 +19,7 @@ from elector_sidecar.core.lease_writes import (
     WriteLease,
     WriteSchedule,
 )
+from elector_sidecar.core.moves import Moves
 from elector_sidecar.core.observed_lease import Holder, ObservedLease
 from elector_sidecar.core.term import AppliedWrite, Leadership
 from elector_sidecar.core.timing import CREATE_VACANT_DELAY, RETRY_DELAY
@@ -47,6 +48,8 @@ class ElectionView:
     strategy: str | None
     preferred_holder: str | None
     uid: str | None
+    # Until when a hold keeps every elector out; -inf for none.
+    held_back_until: float = -math.inf
 
 
 class Candidacy:
@@ -66,7 +69,8 @@ class Candidacy:
         self.leadership = Leadership(candidate.timing.validity)
         self.schedule = WriteSchedule()
         self.lease_watch = LeaseWatch(now, is_shared=candidate.shares_watch)
-        self.lease_writes = LeaseWrites(candidate)
+        self.moves = Moves(candidate.identity, candidate.moves, now=now)
+        self.lease_writes = LeaseWrites(candidate, self.moves)
         self.intent = Intent.CONTEND
         self.is_released = False
         self._release_asked_at = -math.inf
@@ -105,7 +109,10 @@ class Candidacy:
             return
         self.intent = intent
         self.is_released = False  # of an earlier release; this one is still to be shown
-        if intent is not Intent.CONTEND:
+        if intent is Intent.CONTEND:
+            self.moves.contend(now)
+        else:
+            self.moves.give_up(self.observed.lease, wall=self._wall(now))
             # For good: an intent to contend again needs a proof of its own.
             self.leadership.end()
         if intent is Intent.RELEASE:
@@ -122,9 +129,10 @@ class Candidacy:
         term = self.leadership.valid_term(now) if contends else None
         record = self.observed.lease
         spec = record.spec if record else None
+        held_back_until = self._held_back_until(now)
         return ElectionView(
             is_leader=term is not None,
-            is_contending=contends and not self.is_coordinated,
+            is_contending=contends and not self.is_coordinated and held_back_until <= now,
             is_lapsed=contends and self.holds_record and term is None,
             holder=self.observed.holder,
             is_missing=self.observed.is_missing,
@@ -136,10 +144,11 @@ class Candidacy:
             renew_time=spec.renew_time if spec else None,
             lease_transitions=spec.lease_transitions if spec else None,
             last_contact=last_contact,
-            free_at=self.observed.free_at(),
+            free_at=max(self.observed.free_at(), self._free_from(now)),
             strategy=spec.strategy if spec else None,
             preferred_holder=spec.preferred_holder if spec else None,
             uid=record.uid if record else None,
+            held_back_until=held_back_until,
         )
 
     # ── going on for a process of this pod that died ──
@@ -159,8 +168,33 @@ class Candidacy:
         record = self.observed.lease
         if self._answers_at is None or record is None or self.holds_record:
             return None
-        wall = now + self._wall_ahead
+        wall = self._wall(now)
         return self._answers_at.why_not(record, now, wall=wall, timing=self._timing)
+
+    # ── who is to lead next ──
+
+    def asked(self, now: float) -> Cause | None:
+        """Why the record asks this candidate, its holder, to give up."""
+        if not self.holds_record:
+            return None
+        return self.moves.asked(now, self.observed.lease, wall=self._wall(now))
+
+    def problem(self, now: float) -> str:
+        """What the record asks of this candidate that is not done, in words."""
+        record = self.observed.lease
+        return self.moves.problem(record, is_mine=self.holds_record, wall=self._wall(now))
+
+    def _held_back_until(self, now: float) -> float:
+        return self.moves.held_back_until(now, self.observed.lease, wall=self._wall(now))
+
+    def _free_from(self, now: float) -> float:
+        return self.moves.free_from(now, self.observed.lease, wall=self._wall(now))
+
+    def _ask_at(self, now: float) -> float:
+        return self.moves.ask_at(now, self.observed.lease, wall=self._wall(now))
+
+    def _wall(self, now: float) -> float:
+        return now + self._wall_ahead
 
     # ── what is permitted ──
 
@@ -178,11 +212,14 @@ class Candidacy:
                 # Renewing keeps the others off while the main stops; it acquires nothing new.
                 return self.observed.free_at() if self.holds_record else math.inf
             case Intent.CONTEND:
-                return self._contend_at(now)
+                return min(self._contend_at(now), self._ask_at(now))
 
     def _contend_at(self, now: float) -> float:
+        free_from = self._free_from(now)
         if self.holds_record:
-            return self.observed.free_at()
+            # A leader renews until it has given up for a hold; one whose time is up does not.
+            is_free = self.leadership.is_valid(now)
+            return max(self.observed.free_at(), -math.inf if is_free else free_from)
         is_vacant = self.observed.is_known and not self.observed.holder
         if is_vacant and self.leadership.is_valid(now):
             # Blanked or deleted under a living leader: it writes itself back, and no other may
@@ -193,9 +230,9 @@ class Candidacy:
         if self.observed.must_create_vacant:
             # The leader, if there is one, comes first: it writes itself back within this delay.
             return self.observed.missing_since + CREATE_VACANT_DELAY + self.schedule.jitter
-        if self.resumes(now):
+        if free_from <= now and self.resumes(now):
             return self.observed.own_from
-        free_at = self.observed.free_at()
+        free_at = max(self.observed.free_at(), free_from)
         # A released Lease is taken at once (P7). An expired one is found by all at one moment:
         # jitter spreads them, so that most see the winner's event before they write.
         return free_at + self.schedule.jitter if free_at > -math.inf else free_at
@@ -207,6 +244,8 @@ class Candidacy:
             return Purpose.RELEASE
         if self.observed.must_create_vacant and not self.leadership.is_valid(now):
             return Purpose.CREATE_VACANT
+        if self.intent is Intent.CONTEND and now < self._contend_at(now):
+            return Purpose.ASK
         return Purpose.ACQUIRE_OR_RENEW
 
     # ── what was learnt ──
@@ -238,6 +277,7 @@ class Candidacy:
         if is_news:
             # Only the version on which a write conflicted is not to be written on again.
             self.schedule.allow_again()
+        self.moves.adopt(now, lease, wall=self._wall(now))
         if is_changed and not self.holds_record:
             self.schedule.renew_jitter()
         if self.holds_record:

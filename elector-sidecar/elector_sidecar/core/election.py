@@ -16,10 +16,11 @@ import math
 
 from edge_sidecars.runtime.backoff import exponential
 from elector_sidecar.core.candidacy import Candidacy, ElectionView
-from elector_sidecar.core.handover import Intent
+from elector_sidecar.core.handover import Cause, Intent
 from elector_sidecar.core.lease import Lease
 from elector_sidecar.core.lease_watch import STANDBY_RETRY, ReadLease, WatchLease
 from elector_sidecar.core.lease_writes import Candidate, Purpose, WriteLease, delay
+from elector_sidecar.core.move_annotations import Switchover
 from elector_sidecar.core.term import LeadershipTerm
 from elector_sidecar.core.timing import LONGEST_RETRY, RETRY_DELAY
 
@@ -102,6 +103,18 @@ class Election:
         if self.holds_record:
             self._schedule.repair(now)
 
+    def asked(self, now: float) -> Cause | None:
+        """Why the Lease asks this candidate, its holder, to give up: a hold, or a switchover."""
+        return self._candidacy.asked(now)
+
+    def problem(self, now: float) -> str:
+        """What the Lease asks that is not done, and why, in words; "" for nothing."""
+        return self._candidacy.problem(now)
+
+    def name_successor(self, switchover: Switchover) -> None:
+        """The next release leaves the Lease to that pod first."""
+        self._candidacy.moves.name_successor(switchover)
+
     def end_term(self) -> None:
         """The next write that is proven begins another one."""
         self._leadership.end()
@@ -168,6 +181,7 @@ class Election:
             record=self._observed.lease,
             term=self._leadership.valid_term(now),
             resumes=self._candidacy.resumes(now),
+            is_contending=self.intent is Intent.CONTEND,
         )
 
     def _next_id(self) -> int:
@@ -212,7 +226,8 @@ class Election:
         self._note_contact(now)
         if write is None:
             return
-        if not self._leadership.is_proven_since(write.sent_at):
+        is_asking = write.purpose is Purpose.ASK
+        if not is_asking and not self._leadership.is_proven_since(write.sent_at):
             # Until it proves more: what does not do what was asked for, as a no-op (P3), is not to
             # be repeated as fast as it is answered.
             self._schedule.put_off(now + RETRY_DELAY)
@@ -221,7 +236,8 @@ class Election:
         self._schedule.succeeded()
         if lease.resource_version > self._lease_watch.newest:
             self._open_writes.forget_doubtful()
-            self._candidacy.adopt(now, lease, is_continuous=False, proof=write)
+            proof = None if is_asking else write
+            self._candidacy.adopt(now, lease, is_continuous=False, proof=proof)
         elif write.purpose is Purpose.ACQUIRE_OR_RENEW and self.holds_record:
             # An event was faster than the answer: the record is known, the write is proven.
             self._candidacy.prove(now, write, self._lease_watch.newest)
@@ -234,6 +250,8 @@ class Election:
         write = self._open_writes.landed(write_id)
         if write is None or write.base_version != self._candidacy.version:
             return  # a newer version was adopted meanwhile, and judged
+        if write.purpose is Purpose.ASK:
+            self._candidacy.moves.ask_conflicted()
         self._schedule.conflicted(now, write.base_version)
         # A lost takeover waits for the winner's event, unless it does not come.
         has_lost_takeover = not self.holds_record and self._leadership.term is None

@@ -18,6 +18,11 @@ class Intent(Enum):
     ABSTAIN = "abstain"
 
 
+# Seconds for which a release is left to the successor that it names; the former leader stays out
+# for as long.
+SUCCESSION = 3.0
+
+
 class HandoverCause(Enum):
     """Why the lead was given up."""
 
@@ -27,6 +32,21 @@ class HandoverCause(Enum):
     GONE = "the main is gone"
     LISTENER_UNRESPONSIVE = "the sidecar's own HTTP listener does not answer"
     UNPREFERRED = "another holder is preferred by the Lease's strategy"
+    HOLD = "a hold on the Lease"
+
+
+@dataclass(frozen=True)
+class SwitchoverTo:
+    """A cause too: the lead is asked for, for pod `to`, or for any other where that is ""."""
+
+    to: str
+
+    @property
+    def value(self) -> str:
+        return f"switchover to {self.to or 'any other pod'}"
+
+
+Cause = HandoverCause | SwitchoverTo
 
 
 @dataclass(frozen=True)
@@ -34,7 +54,7 @@ class Handover:
     """How the last giving up ended; `number` counts them."""
 
     number: int
-    cause: HandoverCause | None
+    cause: Cause | None
     was_released: bool
 
 
@@ -56,7 +76,7 @@ class Contending:
 class Draining:
     """Renewing, while the main stops. `cooldown`: the backoff that a resignation asked for."""
 
-    cause: HandoverCause
+    cause: Cause
     deadline: float
     is_main_stopped: bool
     cooldown: float | None = None
@@ -64,7 +84,7 @@ class Draining:
 
 @dataclass(frozen=True)
 class Releasing:
-    cause: HandoverCause
+    cause: Cause
     deadline: float
     cooldown: float | None = None
 
@@ -73,14 +93,14 @@ class Releasing:
 class TermBackoff:
     """An ex-leader leaves the Lease to others. `may_end_early`: once no other pod has taken it."""
 
-    cause: HandoverCause
+    cause: Cause
     until: float
     may_end_early: bool
 
 
 @dataclass(frozen=True)
 class Stopped:
-    cause: HandoverCause
+    cause: Cause
 
 
 Phase = Gated | Contending | Draining | Releasing | TermBackoff | Stopped

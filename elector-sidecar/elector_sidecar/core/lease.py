@@ -103,9 +103,10 @@ def held(
     lease_transitions: int,
     answers_at: str | None = None,
     resumed: str | None = None,
+    more: Mapping[str, str | None] | None = None,
 ) -> dict[str, Any]:
-    """The body that makes or keeps `holder_identity` the holder. `answers_at`, `resumed`: the
-    annotations, None for none.
+    """The body that makes or keeps `holder_identity` the holder. `answers_at`, `resumed`, and
+    `more` by their names: the annotations, None for none.
 
     With a `base` it is an update that carries that version's uid and resourceVersion, so that
     it applies to this very record or not at all; without, it is a create.
@@ -118,12 +119,15 @@ def held(
         renewTime=renew_time,
         leaseTransitions=lease_transitions,
     )
-    annotations = body["metadata"].setdefault("annotations", {})
-    annotations[HOLDER_ANNOTATION] = holder_identity
-    for name, value in ((ANSWERS_AT_ANNOTATION, answers_at), (RESUMED_ANNOTATION, resumed)):
-        annotations.pop(name, None)
-        if value is not None:
-            annotations[name] = value
+    ours = {ANSWERS_AT_ANNOTATION: answers_at, RESUMED_ANNOTATION: resumed, **(more or {})}
+    _annotate(body, {HOLDER_ANNOTATION: holder_identity, **ours})
+    return body
+
+
+def annotated(base: Lease, annotations: Mapping[str, str | None]) -> dict[str, Any]:
+    """The body that changes these annotations of `base` and nothing else; None: taken off."""
+    body = _copy(base, "", "")
+    _annotate(body, annotations)
     return body
 
 
@@ -141,8 +145,11 @@ def vacant(
     return body
 
 
-def released(base: Lease, *, now: str) -> dict[str, Any]:
-    """The body that gives `base` up as client-go does: no holder, one second, same transitions."""
+def released(
+    base: Lease, *, now: str, more: Mapping[str, str | None] | None = None
+) -> dict[str, Any]:
+    """The body that gives `base` up as client-go does: no holder, one second, same transitions.
+    `more`: annotations, None for none."""
     body = _copy(base, "", "")
     body["spec"].update(
         holderIdentity="",
@@ -151,8 +158,8 @@ def released(base: Lease, *, now: str) -> dict[str, Any]:
         renewTime=now,
         leaseTransitions=base.spec.lease_transitions,
     )
-    for name in (HOLDER_ANNOTATION, ANSWERS_AT_ANNOTATION, RESUMED_ANNOTATION):
-        body["metadata"].get("annotations", {}).pop(name, None)
+    ours = dict.fromkeys((HOLDER_ANNOTATION, ANSWERS_AT_ANNOTATION, RESUMED_ANNOTATION))
+    _annotate(body, {**ours, **(more or {})})
     return body
 
 
@@ -190,6 +197,14 @@ def _copy(base: Lease | None, namespace: str, name: str) -> dict[str, Any]:
         "metadata": metadata,
         "spec": dict(base.raw.get("spec") or {}),
     }
+
+
+def _annotate(body: dict[str, Any], annotations: Mapping[str, str | None]) -> None:
+    present = body["metadata"].setdefault("annotations", {})
+    for name, value in annotations.items():
+        present.pop(name, None)
+        if value is not None:
+            present[name] = value
 
 
 def _mapping(value: object, field: str) -> dict[str, Any]:

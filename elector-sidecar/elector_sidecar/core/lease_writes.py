@@ -11,12 +11,14 @@ Owns the stamps, by which a later look recognises a write that was never answere
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from elector_sidecar.core import lease as wire
 from elector_sidecar.core.lease import RESUMED_ANNOTATION, Lease
+from elector_sidecar.core.moves import MovePolicy, Moves
 from elector_sidecar.core.resume import AnswersAt
 from elector_sidecar.core.term import LeadershipTerm
 from elector_sidecar.core.timing import (
@@ -48,6 +50,8 @@ class Candidate:
     shares_watch: bool = False
     # None where no process of the same pod can go on for this one.
     answers_at: AnswersAt | None = None
+    # None: switchovers, holds and priorities mean nothing, as for the Lease of one of many members.
+    moves: MovePolicy | None = None
 
 
 class Purpose(Enum):
@@ -56,6 +60,7 @@ class Purpose(Enum):
     ACQUIRE_OR_RENEW = "acquire or renew"
     RELEASE = "release"
     CREATE_VACANT = "create vacant"  # creates the Lease without a holder
+    ASK = "ask"  # asks the holder for a switchover to this pod
 
 
 @dataclass(frozen=True)
@@ -90,9 +95,8 @@ class OpenWrites:
 
     def may_apply(self, version: int) -> bool:
         """Whether one that is under way, or was given up, could still be applied."""
-        return bool(self._flying) or any(
-            write.base_version == version for write in self._doubtful.values()
-        )
+        is_flying = any(write.purpose is not Purpose.ASK for write in self._flying.values())
+        return is_flying or any(it.base_version == version for it in self._doubtful.values())
 
     def landed(self, write_id: int) -> WriteLease | None:
         """The answer came: the write is settled."""
@@ -127,8 +131,9 @@ class OpenWrites:
 
 
 class LeaseWrites:
-    def __init__(self, candidate: Candidate) -> None:
+    def __init__(self, candidate: Candidate, moves: Moves) -> None:
         self._candidate = candidate
+        self._moves = moves
         self._last_micros = 0
         self._proven_wall = 0.0
         self.open_writes = OpenWrites()
@@ -148,18 +153,30 @@ class LeaseWrites:
         record: Lease | None,
         term: LeadershipTerm | None,
         resumes: bool = False,
+        is_contending: bool = True,
     ) -> WriteLease:
         """An attempt on exactly this record (None: a create), sent at `now`; `term` is valid.
-        `resumes`: takes over from a process of this pod that died."""
+        `resumes`: takes over from a process of this pod that died; `is_contending`: it does not
+        give up."""
         stamp = wire.micro_time(wall)
         if purpose is Purpose.RELEASE and record is not None:
-            body = wire.released(record, now=stamp)
+            more = self._moves.on_release(record, stamp=stamp)
+            body = wire.released(record, now=stamp, more=more)
+        elif purpose is Purpose.ASK and record is not None:
+            body = wire.annotated(record, self._moves.ask(now, record, wall=wall, number=write_id))
         elif purpose is Purpose.CREATE_VACANT:
             body = self._vacant_body()
         else:
             stamp = self._stamp(wall, record, term)
             resumed = f"{wall:.3f}" if resumes else self._resumed(record)
-            body = self._held_body(stamp, record, term, now=now, resumed=resumed)
+            more = self._moves.on_hold(
+                now,
+                record,
+                is_mine=self._is_mine(record),
+                is_contending=is_contending,
+                wall=wall,
+            )
+            body = self._held_body(stamp, record, term, now=now, resumed=resumed, more=more)
         write = WriteLease(
             id=write_id,
             purpose=purpose,
@@ -197,6 +214,7 @@ class LeaseWrites:
         *,
         now: float,
         resumed: str | None,
+        more: Mapping[str, str | None],
     ) -> dict[str, object]:
         """Of a running term acquireTime and transitions are kept, whatever became of the record."""
         answers_at = self._candidate.answers_at
@@ -221,6 +239,7 @@ class LeaseWrites:
             if answers_at is None
             else answers_at.annotation(self._candidate.identity, now),
             resumed=resumed,
+            more=more,
         )
 
     def _stamp(self, wall: float, record: Lease | None, term: LeadershipTerm | None) -> str:

@@ -18,6 +18,8 @@ from enum import Enum
 from typing import get_args
 
 from elector_sidecar.core.handover import (
+    SUCCESSION,
+    Cause,
     Contending,
     Draining,
     Gated,
@@ -27,12 +29,15 @@ from elector_sidecar.core.handover import (
     Phase,
     Releasing,
     Stopped,
+    SwitchoverTo,
     TermBackoff,
     intent_in,
 )
 
 # An ex-leader's backoff ends early when no pod took the free Lease for so long (contract, 2).
 UNCLAIMED_LIMIT = 2.0
+# After giving up for a hold: the term is over before the pod contends again, whatever it is then.
+HOLD_BACKOFF = 1.0
 # One refused connection may be a restart of a listener between two calls; two in a row are not.
 REFUSALS = 2
 
@@ -107,7 +112,8 @@ class LifecyclePolicy:
 @dataclass(frozen=True)
 class LeaseFacts:
     """What the election says at this moment. `may_hold`: the record names us, or may soon.
-    `is_unasked`: this process never answered that it leads."""
+    `is_unasked`: this process never answered that it leads. `asked`: why the record asks its holder
+    to give up."""
 
     is_leader: bool
     holds_record: bool
@@ -118,6 +124,7 @@ class LeaseFacts:
     # Terms that began so far: even one that no plan saw may have put the main to work.
     terms: int = 0
     is_unasked: bool = False
+    asked: Cause | None = None
 
 
 @dataclass(frozen=True)
@@ -199,15 +206,22 @@ class Lifecycle:
             case _:
                 self._drain(now, HandoverCause.TERMINATION)
 
-    def resign(self, now: float, facts: LeaseFacts, *, cooldown: float) -> bool:
+    def resign(
+        self,
+        now: float,
+        facts: LeaseFacts,
+        *,
+        cooldown: float,
+        cause: Cause = HandoverCause.RESIGNATION,
+    ) -> bool:
         """False if there is nothing to resign from."""
         # While it is given up already, another resignation would only move the deadline.
         if not facts.is_leader or not isinstance(self._phase, Contending):
             return False
         if self._policy.has_drain:
-            self._drain(now, HandoverCause.RESIGNATION, cooldown=cooldown)
+            self._drain(now, cause, cooldown=cooldown)
         else:  # the request itself is the main's word that it has stopped
-            self._release(now, HandoverCause.RESIGNATION, cooldown=cooldown)
+            self._release(now, cause, cooldown=cooldown)
         return True
 
     # ── the plan ──
@@ -273,6 +287,8 @@ class Lifecycle:
             self._drain(now, HandoverCause.LISTENER_UNRESPONSIVE)
         elif facts.is_unpreferred and facts.holds_record:
             self._drain(now, HandoverCause.UNPREFERRED)
+        elif facts.asked is not None and facts.is_leader:
+            self._give_up_as_asked(now, facts, facts.asked)
         elif self._gate.is_open:
             self._phase = replace(phase, is_probation=False)
         elif facts.may_hold:
@@ -288,6 +304,14 @@ class Lifecycle:
             self._terms = facts.terms
             self._work_may_run = True
         return has_led
+
+    def _give_up_as_asked(self, now: float, facts: LeaseFacts, cause: Cause) -> None:
+        # A successor has its time; a hold keeps all electors out by itself.
+        cooldown = SUCCESSION if isinstance(cause, SwitchoverTo) else HOLD_BACKOFF
+        if facts.is_unasked:
+            self._release(now, cause, cooldown=cooldown)
+        else:
+            self._drain(now, cause, cooldown=cooldown)
 
     def _give_up_if_failing(self, now: float, phase: Contending) -> None:
         if self._gate.is_main_gone:
@@ -322,7 +346,7 @@ class Lifecycle:
 
     # ── giving up ──
 
-    def _drain(self, now: float, cause: HandoverCause, *, cooldown: float | None = None) -> None:
+    def _drain(self, now: float, cause: Cause, *, cooldown: float | None = None) -> None:
         # Without a drain URL only its end proves that the main has stopped: that is worth renewing
         # for while kubelet ends it too. A main that fails or hangs may do so for ever.
         is_ending = self._policy.has_health and cause is HandoverCause.TERMINATION
@@ -332,13 +356,13 @@ class Lifecycle:
             cause, deadline, is_main_stopped=not self._work_may_run, cooldown=cooldown
         )
 
-    def _release(self, now: float, cause: HandoverCause, *, cooldown: float | None = None) -> None:
+    def _release(self, now: float, cause: Cause, *, cooldown: float | None = None) -> None:
         self._phase = Releasing(cause, now + self._policy.release_timeout, cooldown)
 
     def _finish(
         self,
         now: float,
-        cause: HandoverCause,
+        cause: Cause,
         *,
         was_released: bool,
         cooldown: float | None = None,

@@ -27,6 +27,7 @@ from edge_sidecars.kubeapi import (
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import Sparing, fields, logger
 from elector_sidecar.config.config import Config
+from elector_sidecar.core.candidate_pods import unfit
 from elector_sidecar.core.lease import Lease, MalformedLease, parse_lease
 from elector_sidecar.core.lease_watch import WatchLease
 from elector_sidecar.core.lease_writes import WriteLease
@@ -147,6 +148,18 @@ class LeaseClient:
             return failure_of(error)
         finally:
             self._open_writes -= 1
+
+    async def why_no_candidate(self, pod: str) -> str:
+        """Why this pod cannot take the Lease, as far as this one may read pods; "" if it may."""
+        path = f"/api/v1/namespaces/{self._config.pod_namespace}/pods/{pod}"
+        try:
+            found = await self._call("get pod", "GET", path)
+        except NotFound:
+            return f"there is no pod {pod} in namespace {self._config.pod_namespace}"
+        except (ApiError, Unreachable) as error:
+            logger.debug("the successor is not known", extra=fields(pod=pod, error=error))
+            return ""
+        return unfit(found, self._config.lease)
 
     async def watch(self, watch: WatchLease, on_event: OnEvent) -> bool:
         """Calls `on_event` until the watch ends; whether the server ended it in order."""

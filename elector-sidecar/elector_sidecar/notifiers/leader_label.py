@@ -27,10 +27,9 @@ from edge_sidecars.kubeapi.client import MERGE_PATCH
 from edge_sidecars.runtime.backoff import Backoff
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
+from elector_sidecar.core.candidate_pods import LEASE_ANNOTATION
 from elector_sidecar.elector import Elector
 
-# A pod takes part if this annotation is the Lease's name.
-LEASE_ANNOTATION = "edge-sidecars.io/lease"
 # Seconds before a failed attempt, or a watch that ended, is followed by the next one; twice as long
 # each time, up to the limit, until a watch has lasted longer than that.
 RETRY_DELAY = 1.0

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from edge_sidecars.runtime.cli.values import BadInput, whole
 from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.formats.rfc1123 import is_subdomain
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.endpoints import (
     READS,
@@ -25,6 +26,7 @@ from edge_sidecars.runtime.web.endpoints import (
     served,
     text,
 )
+from elector_sidecar.core.handover import SUCCESSION
 from elector_sidecar.core.lease import pod_name
 from elector_sidecar.elector import Elector
 from elector_sidecar.metrics import measure
@@ -214,17 +216,32 @@ class ElectorEndpoints:
         return metrics(measure(self._elector, boottime()))
 
     async def _resign(self, request: web.BaseRequest) -> web.StreamResponse:
-        given = query(request, "cooldown").get("cooldown")
-        cooldown = DEFAULT_COOLDOWN if given is None else named_seconds("cooldown", given)
+        asked = query(request, "cooldown", "to")
+        given, successor = asked.get("cooldown"), asked.get("to", "")
+        default = SUCCESSION if successor else DEFAULT_COOLDOWN
+        cooldown = default if given is None else named_seconds("cooldown", given)
         if cooldown < MIN_COOLDOWN:
             raise BadInput(f"cooldown={given}: at least {MIN_COOLDOWN:g}s")
-        match await self._elector.resign(cooldown):
+        if successor and not self._elector.status(boottime()).is_leader:
+            successor = ""  # refused for that, below
+        if successor and (why_not := await self._why_no_successor(successor)):
+            return text(409, why_not)
+        match await self._elector.resign(cooldown, successor=successor):
             case None:
                 return text(409, f"not leader: {self._elector.status(boottime()).reason}")
             case True:
                 return text(200, "released")
             case _:
                 return text(503, "stopped leading; whether the Lease was released is unknown")
+
+    async def _why_no_successor(self, pod: str) -> str:
+        if not is_subdomain(pod):
+            raise BadInput(f"to={pod!r:.80} is not a pod's name")
+        if self._elector.config.shards is not None:
+            return "to= is of a single leader: shards are moved by their own balance"
+        if pod == pod_name(self._elector.identity):
+            return f"{pod} is this pod itself"
+        return await self._elector.machine.client.why_no_candidate(pod)
 
 
 def _unmet(

@@ -4,8 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from elector_sidecar.core.handover import Contending, Gated, HandoverCause, Intent, TermBackoff
+from elector_sidecar.core.handover import (
+    SUCCESSION,
+    Cause,
+    Contending,
+    Gated,
+    HandoverCause,
+    Intent,
+    SwitchoverTo,
+    TermBackoff,
+)
 from elector_sidecar.core.lifecycle import (
+    HOLD_BACKOFF,
     UNCLAIMED_LIMIT,
     Health,
     LeaseFacts,
@@ -483,3 +493,50 @@ def test_while_deaf_nothing_is_due_before_the_listener_is_checked_again() -> Non
     lifecycle.listener_checked(is_alive=False)
     lifecycle.plan(1, LEADER)
     assert lifecycle.wake_at() > 1000
+
+
+# ── what the Lease asks ──
+
+
+@pytest.mark.parametrize(
+    ("cause", "backoff"), [(SwitchoverTo("pod-2"), SUCCESSION), (HandoverCause.HOLD, HOLD_BACKOFF)]
+)
+def test_what_the_lease_asks_is_given_up_for_in_order(cause: Cause, backoff: float) -> None:
+    lifecycle = leading(DRAINED)
+    plan = lifecycle.plan(1, replace(LEADER, asked=cause))
+    assert plan.intent is Intent.HOLD
+    assert plan.drains
+    assert cause.value in plan.reason
+    lifecycle.main_stopped()
+    assert lifecycle.plan(2, LAPSED).intent is Intent.RELEASE
+    plan = lifecycle.plan(3, RELEASED)
+    assert lifecycle.outcome.cause == cause
+    assert plan.intent is Intent.ABSTAIN
+    assert lifecycle.plan(3 + backoff, STANDBY).intent is Intent.CONTEND
+
+
+def test_a_hold_without_a_drain_url_lets_the_lease_expire() -> None:
+    lifecycle = leading(BARE)
+    plan = lifecycle.plan(1, replace(LEADER, asked=HandoverCause.HOLD))
+    assert plan.intent is Intent.ABSTAIN
+    lapsed = replace(LAPSED, asked=HandoverCause.HOLD)
+    assert lifecycle.plan(1 + HOLD_BACKOFF, lapsed).intent is Intent.CONTEND  # which renews nothing
+    assert not lifecycle.outcome.was_released
+    assert lifecycle.outcome.cause is HandoverCause.HOLD
+
+
+def test_a_hold_before_the_first_answer_is_released_at_once() -> None:
+    lifecycle = leading(BARE)
+    asked = replace(LEADER, asked=HandoverCause.HOLD, is_unasked=True)
+    assert lifecycle.plan(1, asked).intent is Intent.RELEASE
+
+
+def test_nothing_is_asked_of_a_leader_that_lapsed() -> None:
+    lifecycle = leading(DRAINED)
+    assert lifecycle.plan(1, replace(LAPSED, asked=HandoverCause.HOLD)).intent is Intent.CONTEND
+
+
+def test_a_resignation_names_its_successor_as_the_cause() -> None:
+    lifecycle = leading(BARE)
+    assert lifecycle.resign(1, LEADER, cooldown=SUCCESSION, cause=SwitchoverTo("pod-2"))
+    assert "switchover to pod-2" in lifecycle.plan(1, LEADER).reason
