@@ -6,11 +6,13 @@ from dataclasses import replace
 
 from elector_sidecar.core.election import Election
 from elector_sidecar.core.lease import ANSWERS_AT_ANNOTATION, RESUMED_ANNOTATION, Lease
+from elector_sidecar.core.moves import MovePolicy
 from elector_sidecar.core.timing import Timing
 from tools.explore.actors.actor import Pace
 from tools.explore.actors.clientgo import ClientGo
 from tools.explore.actors.member import NAME, Make, Member
 from tools.explore.canonical import Canonical
+from tools.explore.moves import MovingState
 from tools.explore.search import Config
 from tools.explore.state import State
 from tools.explore.store import NAMESPACE, Store
@@ -34,6 +36,8 @@ class ResumingState(State):
 
 
 TIMING = Timing(lease_duration=4, renew_interval=1, request_timeout=1.5)
+# A priority moves within the horizon; a minute is only longer.
+POLICY = MovePolicy(can_drain=True, settle=2.0, interval=5.0, again=8.0)
 # Of a step.
 SECONDS = 1.0
 PACE = Pace(step=SECONDS)
@@ -51,18 +55,22 @@ def single(
     leases: float = 4.0,
     is_settled: bool = False,
     resumes: bool = False,
+    targets: tuple[str, ...] = (),
+    priorities: Sequence[int] = (),
 ) -> Config:
     """`rates`: of the members' clocks; `client_go`: "0.26" or "0.37"; `leases`: the horizon in
     lease durations; `is_settled`: begins when somebody leads for so long that how it came about is
     forgotten, not with an empty Lease; `resumes`: a process that starts may go on for one of its
-    pod that died."""
+    pod that died; `targets`: an administrator asks for switchovers to them, and for holds;
+    `priorities`: of the members."""
 
     def begin() -> State:
         store = Store()
         store.post({"metadata": {"namespace": NAMESPACE, "name": NAME}, "spec": {}})
         store.log = ()
         members = [
-            Member(f"pod-{n}", rate, TIMING, make, resumes=resumes) for n, rate in enumerate(rates)
+            Member(f"pod-{n}", rate, TIMING, make, resumes=resumes, moves=policies[n])
+            for n, rate in enumerate(rates)
         ]
         actors: list[Member | ClientGo] = list(members)
         if client_go is not None:
@@ -70,11 +78,19 @@ def single(
             actors.append(
                 ClientGo("peer", client_rate, lease=NAME, duration=int(duration), is_old=is_old)
             )
-        state = (ResumingState if resumes else State)(store, actors, restores=restores)
+        if moves:
+            state: State = MovingState(store, actors, restores=restores, targets=targets)
+        else:
+            state = (ResumingState if resumes else State)(store, actors, restores=restores)
         if is_settled:
             state.settle(pace, steps=round(3 * duration / pace.step))
         return state
 
+    moves = bool(targets or priorities)
+    policies: list[MovePolicy | None] = [None for _ in rates]
+    if moves:
+        known = priorities or [0 for _ in rates]
+        policies = [replace(POLICY, priority=it) for it in known]
     duration = TIMING.lease_duration
     wait = duration * (1.2 if client_go else 1.0) / min(rates) + 2.0
     title = f"{len(rates)} members" + (f" and client-go {client_go}" if client_go else "")

@@ -71,6 +71,9 @@ SUITE = [
     Task("single(rates=(1.0, 1.0), faults=2)"),
     Task("single(rates=(0.95, 1.0), faults=2)"),
     Task("single(rates=(1.0, 1.0), faults=2, resumes=True)"),
+    # An administrator asks for switchovers, also to a pod that is gone, and for holds.
+    Task('single(rates=(1.0, 1.0), faults=2, targets=("pod-1", "pod-9"), pace=LONG)'),
+    Task("single(rates=(1.0, 1.0), faults=2, restores=0, priorities=(1, 0), pace=PROCESSES)"),
     # All members are away for so long that the candidate takes the table, and come back.
     Task(
         'sharded(rates=(1.0,), shards=2, client_go="0.26", faults=2, restores=0, '

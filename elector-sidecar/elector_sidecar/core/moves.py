@@ -42,12 +42,13 @@ ASK_FOR = 30.0
 @dataclass(frozen=True)
 class MovePolicy:
     """`can_drain`: something says when the main has stopped. `settle`: seconds that this candidate
-    contends before its priority counts; `interval`: `MOVE_INTERVAL`."""
+    contends before its priority counts; `interval`: `MOVE_INTERVAL`; `again`: `ASK_AGAIN`."""
 
     can_drain: bool
     priority: int = 0
     settle: float = 30.0
     interval: float = MOVE_INTERVAL
+    again: float = ASK_AGAIN
 
 
 class Moves:
@@ -69,7 +70,7 @@ class Moves:
         self._named: Switchover | None = None
         # Of a priority only.
         self._contends_since = now if self._has_priority else -math.inf
-        self._holder = ""
+        self._term: tuple[str, str | None] | None = None
         self._holder_since = -math.inf
         self._holder_priority = 0
         self._settles_since = -math.inf
@@ -106,12 +107,13 @@ class Moves:
             self._yields_until = -math.inf if is_mine else now + SUCCESSION
 
     def _adopt_holder(self, now: float, lease: Lease, *, wall: float) -> None:
-        holder, priority = lease.spec.holder_identity, priority_of(lease)
-        if holder and holder != self._holder:
+        spec, priority = lease.spec, priority_of(lease)
+        term = (spec.holder_identity, spec.acquire_time)
+        if spec.holder_identity and term != self._term:
             # Of the first one it is not known how long it has led but by what the Lease says.
-            acquired = wall_seconds(lease.spec.acquire_time) if not self._holder else None
+            acquired = wall_seconds(spec.acquire_time) if self._term is None else None
             ago = 0.0 if acquired is None else max(wall - acquired, 0.0)
-            self._holder, self._holder_since = holder, now - ago
+            self._term, self._holder_since = term, now - ago
             self._settles_since = now
         if priority != self._holder_priority:
             self._holder_priority, self._settles_since = priority, now
@@ -236,7 +238,7 @@ class Moves:
         is_mine = lease.spec.holder_identity == self._identity
         if is_mine or is_asked or is_held or policy.priority <= self._holder_priority:
             return math.inf
-        again = ASK_AGAIN if lease.spec.holder_identity == self._asked_of else policy.interval
+        again = policy.again if lease.spec.holder_identity == self._asked_of else policy.interval
         return max(
             self._contends_since + policy.settle,
             self._settles_since + policy.settle,

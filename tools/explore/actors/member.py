@@ -14,10 +14,12 @@ from elector_sidecar.core.election import Election
 from elector_sidecar.core.handover import Intent
 from elector_sidecar.core.lease_watch import ReadLease, WatchLease
 from elector_sidecar.core.lease_writes import Candidate, WriteLease
+from elector_sidecar.core.moves import MovePolicy
 from elector_sidecar.core.resume import AnswersAt
 from elector_sidecar.core.timing import Timing
 from tools.explore.actors.actor import WALL, Actor, World
 from tools.explore.actors.moment import Moment
+from tools.explore.moves import judge_move
 from tools.explore.store import NAMESPACE, Answer, Change
 
 NAME = "controller"
@@ -35,8 +37,10 @@ class Member(Actor):
         make: Make = Election,
         *,
         resumes: bool = False,
+        moves: MovePolicy | None = None,
     ) -> None:
         super().__init__(name, rate)
+        self._moves = moves
         # Its process listens at one address, whoever runs it.
         self._answers_at = AnswersAt(name, "here", "boot") if resumes else None
         self._timing = timing
@@ -49,7 +53,12 @@ class Member(Actor):
 
     def start(self, world: World) -> None:
         candidate = Candidate(
-            self.identity, NAMESPACE, NAME, self._timing, answers_at=self._answers_at
+            self.identity,
+            NAMESPACE,
+            NAME,
+            self._timing,
+            answers_at=self._answers_at,
+            moves=self._moves,
         )
         self.core = self._make(candidate, now=self.now(world.time))
         self.stops_at = self.drained_at = self.contends_at = math.inf
@@ -90,8 +99,12 @@ class Member(Actor):
     def serve(self, world: World, command: Any) -> Answer:
         if isinstance(command, ReadLease):
             return world.store.get(NAME)
+        before = world.store.leases.get(NAME)
         method = world.store.post if command.creates else world.store.put
-        return method(command.body)
+        answer = method(command.body)
+        if self._moves is not None and answer.status == 200 and before and answer.lease:
+            judge_move(before, answer.lease, self._moves, wall=WALL + world.time)
+        return answer
 
     def report(self, now: Moment, command: Any, answer: Answer | None) -> None:
         core = self.core
@@ -122,11 +135,13 @@ class Member(Actor):
         self._follow_main(world)
         if self.core.intent is Intent.CONTEND and self.leads(world.time):
             late = world.pace.late_confirmation
-            options = ["leads on", "resigns, and its main stops at once"]
+            is_asked = self.core.asked(self.now(world.time)) is not None
+            options = ["gives up as it is asked" if is_asked else "leads on"]
+            options += ["resigns, and its main stops at once"]
             options += [f"resigns, and its main stops {late} steps later"]
             options += ["resigns, and its main never stops"]
             answer = world.picks.pick(options, who=self.name)
-            if answer:
+            if answer or is_asked:
                 after = (0, 0, late, math.inf)[answer]
                 self.touch().set_intent(self.now(world.time), Intent.HOLD)
                 self.stops_at = world.step + after

@@ -427,6 +427,13 @@ def test_nobody_is_asked_within_a_minute_of_the_last_change_of_holder() -> None:
     assert ask_of(it, 10.0, until=200.0).sent_at >= 10.0 + MOVE_INTERVAL
 
 
+def test_a_holder_that_was_away_in_between_is_as_good_as_another() -> None:
+    it = Driven(record(1, OTHER, acquired=-300, priority="3"), HIGH)
+    it.sees(10.0, released(2, to="pod-3", at=10.0))
+    it.sees(11.0, record(3, OTHER, acquired=11.0, renewed=11.0, priority="3"))
+    assert ask_of(it, 11.0, until=200.0).sent_at >= 11.0 + MOVE_INTERVAL
+
+
 def test_a_priority_that_was_taken_off_by_hand_is_put_back_before_it_counts() -> None:
     it = Driven(record(1, OTHER, acquired=-300, priority="7"), HIGH)
     assert ask_by(it, 0.0, until=100.0) is None

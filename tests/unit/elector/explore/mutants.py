@@ -1,5 +1,6 @@
 """Cores of the single election that break one rule each: an exploration must see what it is for."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -7,6 +8,7 @@ from elector_sidecar.core.election import Election
 from elector_sidecar.core.handover import Intent
 from elector_sidecar.core.lease import Lease
 from elector_sidecar.core.lease_writes import WriteLease
+from elector_sidecar.core.move_annotations import HOLD_ANNOTATION
 from elector_sidecar.core.timing import FOREIGN_FACTOR
 
 
@@ -81,3 +83,40 @@ class NeverContendsAgain(Election):
     def set_intent(self, now: float, intent: Intent) -> None:
         has_led = self._leadership.terms > 0
         super().set_intent(now, Intent.ABSTAIN if has_led and intent is Intent.CONTEND else intent)
+
+
+class TakesWhatIsHeld(Election):
+    """A hold is not looked at."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._candidacy.moves.held_back_until = _never  # type: ignore[method-assign]
+
+
+class TakesWhatIsForAnother(Election):
+    """A release that names a successor is one for all."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._candidacy.moves._adopt_release = _ignored  # type: ignore[method-assign]
+
+
+class HoldsForEver(Election):
+    """A hold has no end."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._candidacy.moves.held_back_until = _for_ever  # type: ignore[method-assign]
+
+
+def _never(now: float, lease: Lease | None, *, wall: float) -> float:
+    return -math.inf
+
+
+def _for_ever(now: float, lease: Lease | None, *, wall: float) -> float:
+    is_held = lease is not None and lease.annotation(HOLD_ANNOTATION) is not None
+    return math.inf if is_held else -math.inf
+
+
+def _ignored(now: float, lease: Lease) -> None:
+    """What is released is free."""

@@ -69,6 +69,30 @@ def test_each_mutant_of_the_core_is_found(
     assert found(make=mutant, restores=0, **configuration).startswith(promise)
 
 
+def test_p1_and_a_leader_hold_after_any_one_switchover_or_hold() -> None:
+    report = Search(single(targets=("pod-1", "pod-9", ""), faults=1)).run()
+    assert report.violation is None
+    assert report.states > 500
+
+
+def test_a_priority_moves_the_lead_once_and_p1_holds() -> None:
+    report = Search(single(priorities=(1, 0), faults=1, pace=suite.PROCESSES)).run()
+    assert report.violation is None
+    assert report.states > 500
+
+
+@pytest.mark.parametrize(
+    ("mutant", "promise"),
+    [
+        (mutants.TakesWhatIsHeld, "takes a Lease that is held"),
+        (mutants.TakesWhatIsForAnother, "takes a Lease that is released for pod-9"),
+        (mutants.HoldsForEver, "nobody leads for"),
+    ],
+)
+def test_each_mutant_of_the_moves_is_found(mutant: Any, promise: str) -> None:
+    assert promise in found(make=mutant, restores=0, targets=("pod-9",), faults=1)
+
+
 def test_what_was_found_is_played_again_from_its_text() -> None:
     config = single(faults=1, make=mutants.TakesEarly)
     violation = Search(config).run().violation
