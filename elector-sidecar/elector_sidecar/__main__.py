@@ -1,4 +1,4 @@
-"""Starts elector-sidecar: `run` by default, or `check`, `livez`, `rbac`, `status`, `shards`.
+"""Starts elector-sidecar: `run` by default, or `check`, `ctl`, `livez`, `rbac`, `status`, `shards`.
 
 `check` imports nothing else: a probe starts it every second. Exit status: 0 after SIGTERM was
 obeyed, 2 for bad input (one line), anything else is a crash.
@@ -21,6 +21,7 @@ def main() -> None:
         "elector_sidecar.app",
         {
             "check": "elector_sidecar.commands.check",
+            "ctl": "elector_sidecar.commands.ctl.command",
             "status": "elector_sidecar.commands.status",
             "shards": "elector_sidecar.commands.shards",
             "rbac": "elector_sidecar.commands.rbac",
@@ -29,6 +30,14 @@ def main() -> None:
         listen=DEFAULT_LISTEN,
         variables=("ELECTOR_LISTEN",),
     )
+
+
+def kubectl_plugin() -> None:
+    """`kubectl-elector` in PATH is `kubectl elector`."""
+    from elector_sidecar.commands.ctl.command import PLUGIN
+    from elector_sidecar.commands.ctl.command import main as ctl
+
+    sys.exit(ctl(sys.argv[1:], os.environ, program=PLUGIN))
 
 
 if __name__ == "__main__":

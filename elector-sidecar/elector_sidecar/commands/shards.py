@@ -29,12 +29,12 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
 
 
 def _table(document: dict[str, Any]) -> str:
-    owned = _spans([it["shard"] for it in document["owned"]])
+    owned = spans([it["shard"] for it in document["owned"]])
     summary = [
         ("SHARDS", str(document["shards"])),
         ("UNOWNED", str(document["unowned"])),
         ("HERE", f"{document['identity']}: {owned or 'none'}"),
-        ("HANDING OVER", _spans([it["shard"] for it in document["handingOver"]]) or "-"),
+        ("HANDING OVER", spans([it["shard"] for it in document["handingOver"]]) or "-"),
         ("VALID FOR", f"{document['remainingSeconds']:.1f}s"),
         ("REASON", document["reason"] or "-"),
     ]
@@ -45,7 +45,7 @@ def _table(document: dict[str, Any]) -> str:
     return page(summary, (("MEMBER", "OWNED", "SETTLED", "IDENTITY"), rows))
 
 
-def _spans(shards: list[int]) -> str:
+def spans(shards: list[int]) -> str:
     """Neighbours together: "0-15, 40"."""
     spans: list[tuple[int, int]] = []
     for shard in shards:

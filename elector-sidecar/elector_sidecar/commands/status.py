@@ -12,19 +12,9 @@ import sys
 import time
 from collections.abc import Mapping
 from http.client import HTTPConnection
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from edge_sidecars.runtime.cli.options import (
-    SERVICE_ACCOUNT_DIR,
-    Options,
-    Parser,
-    api_server,
-    flag,
-    named,
-    pod_namespace,
-)
-from edge_sidecars.runtime.cli.proxies import proxy_variables
+from edge_sidecars.runtime.cli.options import Options, Parser, flag
 from edge_sidecars.runtime.cli.status_command import (
     BAD_INPUT,
     TIMEOUT,
@@ -33,13 +23,10 @@ from edge_sidecars.runtime.cli.status_command import (
     aligned,
     connection_to,
 )
-from edge_sidecars.runtime.cli.values import BadInput, address, api_server_url
-from edge_sidecars.runtime.formats.rfc1123 import is_label, is_subdomain
+from edge_sidecars.runtime.cli.values import BadInput, address
+from elector_sidecar.commands.ctl.cluster import FLAGS, Cluster, Failed, add_flags, check_lease
 from elector_sidecar.config import DEFAULT_LISTEN, PREFIX
-from elector_sidecar.core.lease import parse_lease, pod_name, wall_seconds
-
-if TYPE_CHECKING:
-    from edge_sidecars.kubeapi import Credentials
+from elector_sidecar.core.lease import pod_name, wall_seconds
 
 # A longer /leader document is none.
 MAX_ANSWER = 65536
@@ -64,7 +51,7 @@ def main(arguments: list[str], environ: Mapping[str, str]) -> int:
     except BadInput as error:
         sys.stderr.write(f"elector-sidecar status: {' '.join(str(error).split())}\n")
         return BAD_INPUT
-    except ValueError as error:
+    except (ValueError, Failed) as error:
         sys.stderr.write(f"elector-sidecar status: {error}\n")
         return 1
     except (KeyError, TypeError) as error:
@@ -86,18 +73,7 @@ def _parser(default: str) -> Parser:
     )
     it.add_argument("--url", metavar="URL", help=f"of an elector, or unix:/path; default {default}")
     it.add_argument("--lease", metavar="NAME", help="ask the API server for this Lease instead")
-    for name, value, text in (
-        ("namespace", "NAMESPACE", "default: the kubeconfig context's, or the pod's own"),
-        (
-            "kubeconfig",
-            "FILE[:FILE]",
-            "default: $KUBECONFIG, else ~/.kube/config, else the pod's service account",
-        ),
-        ("context", "NAME", "of the kubeconfig; default: its current one"),
-        ("server", "URL", "overrides the address"),
-        ("service-account-dir", "DIR", f"default {SERVICE_ACCOUNT_DIR}"),
-    ):
-        it.add_argument(f"--{name}", metavar=value, help=f"with --lease: {text}")
+    add_flags(it, needs="--lease")
     add_output(it)
     return it
 
@@ -109,7 +85,7 @@ def _options(arguments: list[str], environ: Mapping[str, str]) -> argparse.Names
         listen = options.parsed("listen", address, address(DEFAULT_LISTEN))
     default = listen.dialled.url
     given = _parser(default).parse_args(arguments)
-    for name in ("namespace", "kubeconfig", "context", "server", "service_account_dir"):
+    for name in FLAGS:
         value = getattr(given, name)
         if value is not None and not given.lease:
             raise BadInput(f"{flag(name)} {value} needs --lease: name the Lease, or drop this one")
@@ -117,14 +93,8 @@ def _options(arguments: list[str], environ: Mapping[str, str]) -> argparse.Names
         raise BadInput(
             f"--url {given.url} asks the elector, --lease {given.lease} the API server: drop one"
         )
-    if given.lease and not is_subdomain(given.lease):
-        raise BadInput(f"--lease {given.lease!r:.80} is not a Lease name: lower-case, digits, - .")
-    if given.namespace and not is_label(given.namespace):
-        raise BadInput(
-            f"--namespace {given.namespace!r:.80} is not a namespace: lower-case, digits and -"
-        )
-    if given.server is not None:
-        named("server", api_server_url, given.server)
+    if given.lease:
+        check_lease(given.lease, what="--lease")
     given.url = given.url or default
     return given
 
@@ -149,60 +119,21 @@ class _UnixConnection(HTTPConnection):
 
 
 async def _from_api(options: argparse.Namespace, environ: Mapping[str, str]) -> dict[str, Any]:
-    from edge_sidecars.kubeapi import ApiClient, ApiError, Forbidden, Unreachable
-
-    credentials, namespace = _credentials(options, environ)
-    if not namespace:
-        raise BadInput("--namespace is missing, and neither kubeconfig nor pod has one: name it")
-    server = ApiClient(credentials, user_agent="elector-sidecar-status")
-    lease_path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{options.lease}"
+    cluster = Cluster(options, environ, user_agent="elector-sidecar-status")
     try:
-        lease = parse_lease(await server.request("GET", lease_path, timeout=TIMEOUT))
-    except Forbidden as error:
-        raise ValueError(
-            f"Lease {namespace}/{options.lease} may not be read: {error}; needs a Role in "
-            f'namespace {namespace}: [{{apiGroups: ["coordination.k8s.io"], resources: ["leases"], '
-            f'resourceNames: ["{options.lease}"], verbs: ["get"]}}]'
-        ) from error
-    except (ApiError, Unreachable) as error:
-        raise ValueError(f"Lease {namespace}/{options.lease}: {error}") from error
+        lease = await cluster.lease(options.lease)
     finally:
-        await server.close()
+        await cluster.close()
     spec = lease.spec
     return {
         "holder": spec.holder_identity,
         "holderPod": pod_name(spec.holder_identity),
-        "lease": {"namespace": namespace, "name": options.lease},
+        "lease": {"namespace": cluster.namespace, "name": options.lease},
         "acquireTime": spec.acquire_time,
         "renewTime": spec.renew_time,
         "leaseDurationSeconds": spec.lease_duration,
         "leaseTransitions": spec.lease_transitions,
     }
-
-
-def _credentials(
-    options: argparse.Namespace, environ: Mapping[str, str]
-) -> tuple["Credentials", str | None]:
-    """As kubectl finds them: a kubeconfig, else the pod's service account, or none for a server
-    over http; and the namespace. Raises `BadInput`."""
-    from edge_sidecars.kubeapi import UnusableCredentials, pod_credentials
-    from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
-
-    proxies = proxy_variables(environ)
-    path = Path(options.kubeconfig or environ.get("KUBECONFIG") or "~/.kube/config")
-    is_named = options.kubeconfig or environ.get("KUBECONFIG") or options.context
-    is_plain = (options.server or "").startswith("http:")
-    needs_none = is_plain or environ.get("KUBERNETES_SERVICE_HOST")
-    if needs_none and not is_named and not path.expanduser().exists():
-        folder = Path(options.service_account_dir or SERVICE_ACCOUNT_DIR)
-        server = options.server or api_server(environ, remedy="name a --kubeconfig")
-        own = pod_namespace(environ, folder, remedy="name the --namespace")
-        return pod_credentials(server, folder, proxies), options.namespace or own
-    try:
-        found = Kubeconfig(path, server=options.server, context=options.context, proxies=proxies)
-    except UnusableCredentials as error:
-        raise BadInput(str(error)) from error
-    return found, options.namespace or found.namespace
 
 
 def _rows(document: dict[str, Any]) -> list[tuple[str, str]]:

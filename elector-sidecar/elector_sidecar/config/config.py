@@ -330,6 +330,7 @@ def parser() -> Parser:
         epilog="Sub-commands: `elector-sidecar run` (default; with `-- PROGRAM` behind the flags "
         "it runs that program while it leads), `elector-sidecar check` (exit 0 only if leader), "
         "`elector-sidecar status` (who leads), `elector-sidecar shards` (who owns what), "
+        "`elector-sidecar ctl` (elections by their Leases, as `kubectl elector`), "
         "`elector-sidecar rbac` (the Role and RoleBinding to apply), "
         "`elector-sidecar livez` (exit 0 only if it answers). "
         "Every flag has an env twin, ELECTOR_<FLAG>.",

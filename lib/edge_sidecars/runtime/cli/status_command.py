@@ -149,11 +149,13 @@ def page(summary: Rows, *tables: tuple[Sequence[str], Rows]) -> str:
     return "\n\n".join("\n".join(aligned(rows)) for rows in parts) + "\n"
 
 
-def aligned(rows: Rows) -> list[str]:
-    """A line for each row, with every column as wide as its widest cell."""
+def aligned(rows: Rows, *, gap: int = 2) -> list[str]:
+    """A line for each row, with every column as wide as its widest cell; `gap`: spaces between."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        (" " * gap)
+        .join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        .rstrip()
         for row in rows
     ]
 
