@@ -108,7 +108,7 @@ class CandidatePod(Child):
 
 
 class ClientGoCandidate(CandidatePod):
-    """Built against client-go `version`; holds the identity `name` verbatim."""
+    """Built against client-go `version`."""
 
     def __init__(
         self,
@@ -121,8 +121,10 @@ class ClientGoCandidate(CandidatePod):
         timing: tuple[str, ...] = FAST,
         releases: bool = False,
         loops: bool = False,
+        keeps_identity: bool = True,
     ) -> None:
-        """`releases`: ReleaseOnCancel; `loops`: after a loss it contends again."""
+        """`releases`: ReleaseOnCancel; `loops`: after a loss it contends again; `keeps_identity`:
+        each start holds `name` verbatim."""
         flags = [
             f"--kubeconfig={kubeconfig}",
             f"--namespace={namespace}",
@@ -132,7 +134,7 @@ class ClientGoCandidate(CandidatePod):
             f"--loop={str(loops).lower()}",
             *timing,
         ]
-        super().__init__(candidate_binary(version), name, flags, identity=name)
+        super().__init__(candidate_binary(version), name, flags, identity=name if keeps_identity else "")
 
     def is_leader(self) -> bool:
         """Its own word: IsLeader() of client-go."""
