@@ -23,6 +23,7 @@ from elector_sidecar.core.lifecycle import Health, LeaseFacts, Lifecycle, Lifecy
 from elector_sidecar.core.move_annotations import Switchover
 from elector_sidecar.machine import Machine
 from elector_sidecar.main_container import REFUSAL_RECHECK, MainContainer
+from elector_sidecar.promised_clients import PromisedClients
 from elector_sidecar.status import ElectorStatus, describe
 
 # So long the pump sleeps at most: a suspend does not stretch its timers beyond this.
@@ -72,7 +73,9 @@ class Elector:
         self._due_at = now
         self._drain: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
         self._tasks: Tasks | None = None
+        self.promised = PromisedClients()
 
     @property
     def terms(self) -> int:
@@ -140,8 +143,20 @@ class Elector:
     # ── what others ask ──
 
     def terminate(self) -> None:
+        if self._tasks is None or not self.config.release_on_term:
+            self._terminate(is_main_there=False)
+        elif self._ending is None:
+            self._ending = self.spawn(self._terminate_after_a_look())
+
+    async def _terminate_after_a_look(self) -> None:
+        until = self._election.held_until(boottime())
+        timeout = max(until - boottime(), 0.0)
+        self._terminate(is_main_there=await self.promised.are_there(timeout=timeout))
+
+    def _terminate(self, *, is_main_there: bool) -> None:
         now = boottime()
-        self._lifecycle.terminate(now, self._facts(now, self._election.view(now)))
+        facts = self._facts(now, self._election.view(now))
+        self._lifecycle.terminate(now, facts, is_main_there=is_main_there)
         if self._tasks is not None:
             self._advance_now()
 
@@ -287,7 +302,9 @@ class Elector:
         if self._lifecycle.outcome.was_released:
             logger.info("the Lease is released", extra=fields(lease=lease))
         elif self._election.may_hold:
-            if self.config.drain_url is not None:
+            if self.config.release_on_term:
+                remedy = "end the main first; a process that starts again in this pod leads on"
+            elif self.config.drain_url is not None:
                 remedy = "raise --drain-timeout, or mend what --drain-url asks"
             else:
                 remedy = "name a --drain-url, or --release-on-term where the main has ended by then"

@@ -185,18 +185,21 @@ class Lifecycle:
         self._is_listener_unresponsive = not is_alive
         return is_news
 
-    def terminate(self, now: float, facts: LeaseFacts) -> None:
-        """SIGTERM: what is held is given up, then it is over."""
+    def terminate(self, now: float, facts: LeaseFacts, *, is_main_there: bool = False) -> None:
+        """SIGTERM: what is held is given up, then it is over. With `is_main_there`, though
+        `release_on_term`: this process alone ends, and the next one of the pod may go on (P11)."""
         if self._is_terminating:
             return
         self._is_terminating = True
         self._note_term(facts)
         match self._phase:
-            case Draining() as draining if self._policy.release_on_term:
+            case Draining() as draining if self._policy.release_on_term and not is_main_there:
                 self._release(now, draining.cause)
             case Draining() | Releasing() | Stopped():
                 return
             case _ if not facts.may_hold:
+                self._finish(now, HandoverCause.TERMINATION, was_released=False)
+            case _ if is_main_there:
                 self._finish(now, HandoverCause.TERMINATION, was_released=False)
             case _ if self._policy.release_on_term or not self._work_may_run or facts.is_unasked:
                 # A main that was never allowed to begin is not at work.

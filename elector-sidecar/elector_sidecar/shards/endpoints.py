@@ -63,6 +63,8 @@ class ShardEndpoints:
     async def shards(self, request: web.BaseRequest) -> web.StreamResponse:
         given = query(request, "watch", "promise")
         tells = truth("promise", given.get("promise", "true")) and self._promises
+        if tells:
+            self._elector.promised.asked(request)
         if truth("watch", given.get("watch", "false")) and request.method == "GET":
             limit = self._limit(request)
             with limit.place() as is_there:
@@ -82,6 +84,8 @@ class ShardEndpoints:
 
     async def owns(self, request: web.BaseRequest) -> web.StreamResponse:
         condition = self._condition(request)
+        if condition.min_remaining is not None and self._promises:
+            self._elector.promised.asked(request)
         if not condition.wait:
             return await self._owned(condition)
         limit = self._limit(request)

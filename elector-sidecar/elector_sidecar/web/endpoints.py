@@ -5,7 +5,7 @@ request was parsed and after the last await of the handler. Bad input is a 400 t
 polls and streams never take all connections of a listener, and none of another listener's.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
 from json import dumps
@@ -18,7 +18,6 @@ from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.endpoints import (
     READS,
     Route,
-    is_asked,
     json,
     metrics,
     options,
@@ -38,6 +37,7 @@ from elector_sidecar.web.wait_limit import (
     WaitLimit,
     full,
     named_seconds,
+    truth,
     wait_seconds,
 )
 
@@ -143,6 +143,8 @@ class ElectorEndpoints:
         return text(404, f"unknown path {request.path!r}")
 
     async def _name(self, request: web.BaseRequest) -> web.StreamResponse:
+        if self._promises or _is_local(request):
+            self._elector.promised.asked(request)
         status = self._elector.status(boottime())
         self._elector.note_told(status)
         holder = status.holder
@@ -150,13 +152,20 @@ class ElectorEndpoints:
         return json(b'{"name":%s}' % _go_json(pod_name(holder)))
 
     async def _leader(self, request: web.BaseRequest) -> web.StreamResponse:
-        if is_asked(request, "watch") and request.method == "GET":
+        given = query(request, "watch", "promise")
+        self._note_client(request, given)
+        if truth("watch", given.get("watch", "false")) and request.method == "GET":
             limit = self._limit(request)
             with limit.place() as is_there:
                 if not is_there:
                     return full(limit)
                 return await follow(self._elector, request, self._leader_document)
         return json(self._leader_document(boottime()))
+
+    def _note_client(self, request: web.BaseRequest, given: Mapping[str, str]) -> None:
+        """One that may act on the answer, unless it says that it only looks."""
+        if truth("promise", given.get("promise", "true")) and self._promises:
+            self._elector.promised.asked(request)
 
     def _leader_document(self, now: float) -> bytes:
         status = self._elector.status(now)
@@ -170,7 +179,9 @@ class ElectorEndpoints:
             self._elector.tell(status)
 
     async def _readyz(self, request: web.BaseRequest) -> web.StreamResponse:
-        condition = _ready_condition(request)
+        given = query(request, "min_remaining", "min_age", "wait", "token", "promise")
+        condition = _ready_condition(given)
+        self._note_client(request, given)
         if not condition.wait:
             return await self._ready(condition)
         limit = self._limit(request)
@@ -268,8 +279,7 @@ def _poll_after(condition: ReadyCondition, status: ElectorStatus) -> float:
     return RENEWAL_POLL
 
 
-def _ready_condition(request: web.BaseRequest) -> ReadyCondition:
-    given = query(request, "min_remaining", "min_age", "wait", "token")
+def _ready_condition(given: Mapping[str, str]) -> ReadyCondition:
     token = given.get("token")
     try:
         fencing_token = None if token is None else whole(token)

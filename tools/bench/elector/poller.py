@@ -18,7 +18,7 @@ from tools.harness.peers.candidate import CandidatePod
 from tools.harness.pods.elector import ElectorPod
 
 Contender = ElectorPod | CandidatePod
-REQUEST = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+REQUEST = b"GET /readyz?promise=false HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 CONNECT_TIMEOUT = 0.2
 # More requests in the socket of a silent pod than this: asked at the slow rate only.
 PATIENCE = 3

@@ -71,13 +71,13 @@ class Watcher(Polling):
         return max((after - before for before, after in itertools.pairwise(times)), default=0.0)
 
     def _ask(self, pod: Pod, turns: Iterator[int]) -> None:
-        answer = ask(pod.port, "/readyz", host=pod.host, timeout=ANSWER_TIMEOUT)
+        answer = ask(pod.port, "/readyz?promise=false", host=pod.host, timeout=ANSWER_TIMEOUT)
         ready = Ready.found(answer, pod=pod.name, identity=pod.name)
         if ready is not None:
             with self._lock:
                 self._answers.append(ready)
         if next(turns) % DOCUMENT_EVERY == 0:
-            elector = self._document(pod, pod.port, "/leader")
+            elector = self._document(pod, pod.port, "/leader?promise=false")
             main = self._document(pod, pod.main_port, "/healthz")
             with self._lock:
                 self._electors[pod.name], self._mains[pod.name] = elector, main

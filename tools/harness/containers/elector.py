@@ -66,7 +66,7 @@ class ElectorContainer:
         return ask(self.port, path, host=self.pod.address)
 
     def is_leader(self) -> bool:
-        answer = self.ask("/readyz")
+        answer = self.ask("/readyz?promise=false")
         return answer is not None and answer.status == 200
 
     # What is done to it

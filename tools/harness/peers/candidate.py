@@ -134,7 +134,9 @@ class ClientGoCandidate(CandidatePod):
             f"--loop={str(loops).lower()}",
             *timing,
         ]
-        super().__init__(candidate_binary(version), name, flags, identity=name if keeps_identity else "")
+        super().__init__(
+            candidate_binary(version), name, flags, identity=name if keeps_identity else ""
+        )
 
     def is_leader(self) -> bool:
         """Its own word: IsLeader() of client-go."""

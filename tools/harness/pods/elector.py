@@ -138,10 +138,10 @@ class ElectorPod(Child):
         return answer.status if answer else None
 
     def is_leader(self) -> bool:
-        return self.readyz() == 200
+        return self.readyz("?promise=false") == 200
 
     def leader(self) -> dict[str, Any]:
-        answer = self.ask("/leader", timeout=10)
+        answer = self.ask("/leader?promise=false", timeout=10)
         assert answer is not None, f"{self.name} does not answer"
         return answer.json()
 

@@ -51,6 +51,8 @@ class Connection(IntakeConnection):
     peer = LOCAL
     _writes_to: asyncio.Transport | None = None
     has_left = False
+    # The client has ended its side, or the connection is lost; a process that ended looks so.
+    is_ended = False
     _until = 0.0
     _sent = 0
 
@@ -61,10 +63,12 @@ class Connection(IntakeConnection):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._writes_to = None
+        self.is_ended = True
         super().connection_lost(exc)
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
         """Whether the connection is to stay open for what is still to be sent."""
+        self.is_ended = True
         is_whole = self._last_body is not None and self._last_body.is_eof() and not self._is_over
         if self.ssl_context is not None or self._upgraded or not is_whole or self._is_idle:
             return None

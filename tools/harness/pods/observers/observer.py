@@ -102,7 +102,7 @@ class Observer(Polling):
     def _ask(self, pod: Observed) -> None:
         if not pod.is_running or not pod.port:
             return
-        ready = Ready.found(pod.ask("/readyz"), pod=pod.name, identity=pod.identity)
+        ready = Ready.found(pod.ask("/readyz?promise=false"), pod=pod.name, identity=pod.identity)
         if ready is not None:
             with self._lock:
                 self._answers.append(ready)
