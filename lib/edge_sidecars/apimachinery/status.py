@@ -155,6 +155,12 @@ def unavailable(message: str, retry_after: int | None = None) -> Status:
     )
 
 
+def conflict(resource: str, name: str, why: str) -> Status:
+    """Not done; a client reads the object again and decides anew."""
+    message = f'Operation cannot be fulfilled on {resource} "{name}": {why}'
+    return Status(HTTPStatus.CONFLICT, "Conflict", message)
+
+
 def no_such_resource() -> Status:
     """As client-go puts what kube-apiserver answers to a path that it does not have."""
     message = "the server could not find the requested resource"

@@ -5,6 +5,10 @@ Kubelet renews its Lease each 10 s and sends its status; of a quick refusal it b
 network, and goes through in the moment when the link is back. So does it here: the GET and the
 renewal of the node's own Lease, and the patch of its own status.
 
+A patch that has waited is answered 409 instead of sent. Kubelet made it from the Node before the
+outage, so it lacks what the control plane has changed since: the node would be not Ready for 10 s
+more. Kubelet reads the newest Node at once, and patches that.
+
 Guarantees: each is sent once, and not after its client has gone or has stopped to wait for it; so
 few wait at a time that they are no queue; nothing else waits.
 """
@@ -14,6 +18,7 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from edge_sidecars.apimachinery.status import Refused, conflict
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.access.admission import CALLER
 
@@ -36,6 +41,7 @@ class Heartbeats:
     def __init__(self, node: str, until_up: Callable[[float], Awaitable[bool]]) -> None:
         self._lease = f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{node}"
         self._status = f"/api/v1/nodes/{node}/status"
+        self._node = node
         self._until_up = until_up
         self._waiting = 0
 
@@ -45,6 +51,11 @@ class Heartbeats:
             return False
         is_lease = request.path == self._lease and request.method in ("GET", "PUT", "PATCH")
         return is_lease or (request.path == self._status and request.method == "PATCH")
+
+    def check_after_wait(self, request: web.BaseRequest) -> None:
+        """Raises `Refused` where what it was made from is old."""
+        if request.path == self._status:
+            raise Refused(conflict("nodes", self._node, "it was patched before the link was back"))
 
     def deadline(self, request: web.BaseRequest) -> float:
         """Until when (the event loop's clock) it may wait."""

@@ -273,13 +273,17 @@ class Proxy:
         heartbeats = self._heartbeats
         if heartbeats is None or not heartbeats.takes(request):
             return await send()
-        deadline = heartbeats.deadline(request)
+        deadline, has_waited = heartbeats.deadline(request), False
         while True:
+            has_waited = has_waited or not self.is_up
             if not await heartbeats.wait(deadline):
                 self._check_link()
+            if has_waited:
+                heartbeats.check_after_wait(request)
             try:
                 return await send()
             except NotSent:
+                has_waited = True
                 if not await heartbeats.wait(deadline):
                     raise
                 await asyncio.sleep(RETRY)
