@@ -31,7 +31,7 @@ class PromisedClients:
         self._open: set[Connection] = set()
         self._asked_at: deque[float] = deque(maxlen=REMEMBERED + 1)
         self._asked = asyncio.Event()
-        # When those asked of whom it is not known yet whether that was all.
+        # When each asked that may go on to ask on the same connection.
         self._recent: dict[Connection, float] = {}
 
     def asked(self, request: web.BaseRequest) -> None:
