@@ -47,6 +47,7 @@ def relay_refusals(root: Path) -> list[str]:
         *_spoken(root / _RELAY),
         statuses.unauthorized().message,
         statuses.timeout_outcome_unknown().message,
+        statuses.conflict("nodes", "…", "it was patched before the link was back").message,
         statuses.expired().message,
         statuses.expired(7).message.replace("7", "…"),
         statuses.expired_continue().message,

@@ -56,6 +56,7 @@ def test_no_maker_of_a_refusal_is_left_out() -> None:
     fixed = {
         "unauthorized",
         "timeout_outcome_unknown",
+        "conflict",
         "expired",
         "expired_continue",
         "no_such_resource",
