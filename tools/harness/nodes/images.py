@@ -123,8 +123,10 @@ def pool_images(client: docker.DockerClient, folder: Path) -> list[Path]:
 
 
 def _saved(client: docker.DockerClient, name: str, archive: Path) -> Path:
+    # As the engine names it; containerd reads it as of docker.io again.
+    named = name.removeprefix("docker.io/")
     with archive.open("wb") as file:
-        file.writelines(client.images.get(name).save(named=name))
+        file.writelines(client.images.get(name).save(named=named))
     return archive
 
 
