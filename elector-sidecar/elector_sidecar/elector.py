@@ -19,6 +19,7 @@ from edge_sidecars.runtime.tasks import Tasks
 from elector_sidecar.config.config import Config
 from elector_sidecar.core.candidacy import ElectionView
 from elector_sidecar.core.handover import HandoverCause, Intent, SwitchoverTo
+from elector_sidecar.core.history import Terms
 from elector_sidecar.core.lifecycle import Health, LeaseFacts, Lifecycle, LifecyclePolicy
 from elector_sidecar.core.move_annotations import Switchover
 from elector_sidecar.machine import Machine
@@ -81,6 +82,11 @@ class Elector:
     def terms(self) -> int:
         """Terms of leadership begun by this process."""
         return self._election.terms
+
+    @property
+    def history(self) -> Terms | None:
+        """As `Election.history`."""
+        return self._election.history
 
     @property
     def api_requests(self) -> Mapping[tuple[str, str], int]:
@@ -243,6 +249,7 @@ class Elector:
             self._plan = self._lifecycle.plan(now, self._facts(now, view))
             if self._plan.intent is self._election.intent:
                 return self.machine.view(now)
+            self._election.note_cause(self._plan.cause)
             self.machine.set_intent(now, self._plan.intent)
 
     def _facts(self, now: float, view: ElectionView) -> LeaseFacts:

@@ -154,6 +154,7 @@ class SingleMachine:
             config.timing,
             config.take_missing,
             answers_at=answers_at,
+            keeps_history=True,
             moves=MovePolicy(
                 can_drain=config.drain_url is not None or bool(config.program),
                 priority=config.priority,

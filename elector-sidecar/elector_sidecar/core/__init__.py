@@ -9,6 +9,7 @@ lease_writes    what to write and when; the writes whose outcome is unknown
 moves           who is to lead next: switchovers, holds, priorities; only ever waits longer
 move_annotations  their wire formats
 candidate_pods  may this pod take the Lease, by what the API server says of it?
+history         the last terms of the Lease, for people
 resume          may this process go on for one of its pod that died?
 candidacy       what one candidate knows and wants, and what that permits
 election        one candidate: reports in, commands out

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 from elector_sidecar.core.handover import Cause, Intent
+from elector_sidecar.core.history import LeaseHistory
 from elector_sidecar.core.lease import Lease
 from elector_sidecar.core.lease_watch import LeaseWatch
 from elector_sidecar.core.lease_writes import (
@@ -70,7 +71,8 @@ class Candidacy:
         self.schedule = WriteSchedule()
         self.lease_watch = LeaseWatch(now, is_shared=candidate.shares_watch)
         self.moves = Moves(candidate.identity, candidate.moves, now=now)
-        self.lease_writes = LeaseWrites(candidate, self.moves)
+        self.history = LeaseHistory(candidate.identity) if candidate.keeps_history else None
+        self.lease_writes = LeaseWrites(candidate, self.moves, self.history)
         self.intent = Intent.CONTEND
         self.is_released = False
         self._release_asked_at = -math.inf
@@ -278,6 +280,8 @@ class Candidacy:
             # Only the version on which a write conflicted is not to be written on again.
             self.schedule.allow_again()
         self.moves.adopt(now, lease, wall=self._wall(now))
+        if self.history is not None:
+            self.history.adopt(lease, wall=self._wall(now))
         if is_changed and not self.holds_record:
             self.schedule.renew_jitter()
         if self.holds_record:

@@ -17,6 +17,7 @@ import math
 from edge_sidecars.runtime.backoff import exponential
 from elector_sidecar.core.candidacy import Candidacy, ElectionView
 from elector_sidecar.core.handover import Cause, Intent
+from elector_sidecar.core.history import Terms
 from elector_sidecar.core.lease import Lease
 from elector_sidecar.core.lease_watch import STANDBY_RETRY, ReadLease, WatchLease
 from elector_sidecar.core.lease_writes import Candidate, Purpose, WriteLease, delay
@@ -88,6 +89,17 @@ class Election:
     def set_intent(self, now: float, intent: Intent) -> None:
         """From now on; anything but CONTEND ends the present term at once, for good."""
         self._candidacy.set_intent(now, intent)
+
+    @property
+    def history(self) -> Terms | None:
+        """The last terms that are known, oldest first; None where none are recorded."""
+        history = self._candidacy.history
+        return None if history is None else history.terms
+
+    def note_cause(self, why: str) -> None:
+        """Why this candidate gives up, for the history."""
+        if self._candidacy.history is not None:
+            self._candidacy.history.cause = why
 
     @property
     def record(self) -> Lease | None:

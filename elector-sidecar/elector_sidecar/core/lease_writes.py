@@ -17,6 +17,7 @@ from enum import Enum
 from typing import Any
 
 from elector_sidecar.core import lease as wire
+from elector_sidecar.core.history import LeaseHistory
 from elector_sidecar.core.lease import RESUMED_ANNOTATION, Lease
 from elector_sidecar.core.moves import MovePolicy, Moves
 from elector_sidecar.core.resume import AnswersAt
@@ -52,6 +53,8 @@ class Candidate:
     answers_at: AnswersAt | None = None
     # None: switchovers, holds and priorities mean nothing, as for the Lease of one of many members.
     moves: MovePolicy | None = None
+    # Whether its writes carry the last terms along.
+    keeps_history: bool = False
 
 
 class Purpose(Enum):
@@ -131,9 +134,12 @@ class OpenWrites:
 
 
 class LeaseWrites:
-    def __init__(self, candidate: Candidate, moves: Moves) -> None:
+    def __init__(
+        self, candidate: Candidate, moves: Moves, history: LeaseHistory | None = None
+    ) -> None:
         self._candidate = candidate
         self._moves = moves
+        self._history = history
         self._last_micros = 0
         self._proven_wall = 0.0
         self.open_writes = OpenWrites()
@@ -161,6 +167,8 @@ class LeaseWrites:
         stamp = wire.micro_time(wall)
         if purpose is Purpose.RELEASE and record is not None:
             more = self._moves.on_release(record, stamp=stamp)
+            if self._history is not None:
+                more = {**more, **self._history.on_release(stamp)}
             body = wire.released(record, now=stamp, more=more)
         elif purpose is Purpose.ASK and record is not None:
             body = wire.annotated(record, self._moves.ask(now, record, wall=wall, number=write_id))
@@ -226,6 +234,9 @@ class LeaseWrites:
             acquire_time = record.spec.acquire_time or stamp
         elif record is not None:
             transitions = min(transitions + 1, MAX_TRANSITIONS)
+        if self._history is not None:
+            resumes = resumed is not None and not self._is_mine(record)
+            more = {**more, **self._history.on_hold(acquire_time, resumes=resumes)}
         return wire.held(
             record,
             namespace=self._candidate.namespace,

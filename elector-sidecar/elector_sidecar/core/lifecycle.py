@@ -129,12 +129,14 @@ class LeaseFacts:
 
 @dataclass(frozen=True)
 class LifecyclePlan:
-    """`drains`: the drain URL is to be called now. `reason`: why not CONTEND; "" if it is."""
+    """`drains`: the drain URL is to be called now. `reason`: why not CONTEND; "" if it is. `cause`:
+    why the lead is given up now, or was."""
 
     intent: Intent
     reason: str
     drains: bool
     is_over: bool
+    cause: str = ""
 
 
 class Lifecycle:
@@ -241,6 +243,7 @@ class Lifecycle:
             reason=_reason_for(self._phase, now, health=self._gate.health),
             drains=isinstance(self._phase, Draining) and self._policy.has_drain,
             is_over=isinstance(self._phase, Stopped),
+            cause="" if isinstance(self._phase, Gated | Contending) else self._phase.cause.value,
         )
 
     def wake_at(self) -> float:

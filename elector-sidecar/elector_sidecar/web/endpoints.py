@@ -48,7 +48,7 @@ DEFAULT_COOLDOWN = 10.0
 
 # Answered by an elector with shards only.
 SHARD_PATHS = frozenset({"/shards", "/owns"})
-PROBE_PATHS = SHARD_PATHS | {"/readyz", "/eligible", "/livez", "/leader", "/metrics"}
+PROBE_PATHS = SHARD_PATHS | {"/readyz", "/eligible", "/livez", "/leader", "/history", "/metrics"}
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,7 @@ class ElectorEndpoints:
         self._routes: dict[str, Route] = {
             "/": ("GET", self._name),
             "/leader": ("GET", self._leader),
+            "/history": ("GET", self._history),
             "/readyz": ("GET", self._readyz),
             "/eligible": ("GET", self._eligible),
             "/livez": ("GET", self._livez),
@@ -177,6 +178,16 @@ class ElectorEndpoints:
         self._elector.note_told(status)
         if self._promises:
             self._elector.tell(status)
+
+    async def _history(self, request: web.BaseRequest) -> web.StreamResponse:
+        query(request)
+        terms = self._elector.history
+        if terms is None:
+            return text(404, "with --shards no history is kept")
+        config = self._elector.config
+        lease = {"namespace": config.namespace, "name": config.lease}
+        document = {"lease": lease, "terms": [it.document() for it in terms]}
+        return json(dumps(document, separators=(",", ":")).encode())
 
     async def _readyz(self, request: web.BaseRequest) -> web.StreamResponse:
         given = query(request, "min_remaining", "min_age", "wait", "token", "promise")

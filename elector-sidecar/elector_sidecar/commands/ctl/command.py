@@ -15,7 +15,7 @@ from edge_sidecars.runtime.cli.options import Parser
 from edge_sidecars.runtime.cli.startup import import_aiohttp
 from edge_sidecars.runtime.cli.status_command import BAD_INPUT, FAILED, add_output
 from edge_sidecars.runtime.cli.values import BadInput
-from elector_sidecar.commands.ctl import lease_list, shard_owners, status
+from elector_sidecar.commands.ctl import lease_list, shard_owners, status, term_history
 from elector_sidecar.commands.ctl.cluster import Cluster, Failed, add_flags, check_lease
 from elector_sidecar.commands.ctl.verb import Verb
 
@@ -38,6 +38,7 @@ VERBS: Final[Mapping[str, Verb]] = {
         run=status.run,
         add=status.add,
     ),
+    "history": Verb(text="the last terms, and why each ended", run=term_history.run),
     "shards": Verb(text="who owns which shards", run=shard_owners.run),
 }
 

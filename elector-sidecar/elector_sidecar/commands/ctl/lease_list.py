@@ -25,7 +25,7 @@ def add(it: argparse.ArgumentParser) -> None:
 
 
 async def run(cluster: Cluster, given: argparse.Namespace) -> int:
-    found = [it for it in await cluster.leases() if given.all or _is_ours(it)]
+    found = [it for it in await cluster.leases() if given.all or is_ours(it)]
     found.sort(key=lambda it: (it.raw["metadata"]["namespace"], it.raw["metadata"]["name"]))
     where = cluster.namespace or "any namespace"
     rows = (_TITLES, *map(_row, found))
@@ -34,7 +34,7 @@ async def run(cluster: Cluster, given: argparse.Namespace) -> int:
     return 0
 
 
-def _is_ours(lease: Lease) -> bool:
+def is_ours(lease: Lease) -> bool:
     """Not the Leases of the members of one election, whose table is in the list."""
     annotations = lease.raw["metadata"].get("annotations") or {}
     return MEMBER_ANNOTATION not in annotations and any(it.startswith(OURS) for it in annotations)

@@ -27,6 +27,7 @@ from elector_sidecar.commands.ctl.verb import (
     write_json,
     write_table,
 )
+from elector_sidecar.core.history import HISTORY_ANNOTATION, parse
 from elector_sidecar.core.lease import Lease, MalformedLease, parse_lease, pod_name
 from elector_sidecar.core.move_annotations import (
     MalformedMove,
@@ -92,6 +93,7 @@ def describe(seen: Seen, name: str, namespace: str) -> dict[str, Any]:
         "leaseTransitions": spec.lease_transitions,
         "priority": priority_of(lease),
         "pending": pending(lease),
+        "history": [it.document() for it in parse(lease.annotation(HISTORY_ANNOTATION))],
         "candidates": [
             {
                 "pod": it.name,
