@@ -40,5 +40,12 @@ def kubectl_plugin() -> None:
     sys.exit(ctl(sys.argv[1:], os.environ, program=PLUGIN))
 
 
+def kubectl_completion() -> None:
+    """`kubectl_complete-elector`, which kubectl runs for the completion of its plugin."""
+    from elector_sidecar.commands.ctl.completion import main as complete
+
+    sys.exit(complete(sys.argv[1:], os.environ))
+
+
 if __name__ == "__main__":
     main()
