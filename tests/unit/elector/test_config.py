@@ -294,6 +294,7 @@ def test_shards_contend_for_a_lease_of_their_own() -> None:
         (["--shards=300"], {}, "2 to 256"),
         (["--shards=many"], {}, "2 to 256"),
         (["--shards=64", "--on-missing=take"], {}, "exclude each other"),
+        (["--shards=64", "--priority=1"], {}, "--priority 1 and --shards exclude each other"),
         (["--shards=64", "--lease=" + "x" * 64], {}, "63 characters"),
         (["--shards=64", "--identity=GM_0"], {}, "the name of a Lease"),
         (["--shards=64"], {"POD_UID": "gm-0"}, "metadata.uid"),
@@ -304,3 +305,24 @@ def test_shards_that_cannot_be_are_refused_before_anything_is_owned(
 ) -> None:
     with pytest.raises(BadInput, match=told):
         loaded(*flags, environ=environ)
+
+
+def test_a_priority_is_a_whole_number_with_its_time_to_settle() -> None:
+    config = loaded("--priority=7", "--priority-settle=5s")
+    assert (config.priority, config.priority_settle) == (7, 5.0)
+    assert loaded().priority == 0
+    assert loaded(environ={"ELECTOR_PRIORITY": "9"}).priority == 9
+
+
+@pytest.mark.parametrize(
+    ("flags", "why"),
+    [
+        (["--priority=-1"], "not a whole number"),
+        (["--priority=high"], "not a whole number"),
+        (["--priority=1000001"], "is over 1000000"),
+        (["--priority-settle=5s"], "--priority"),
+    ],
+)
+def test_what_is_no_priority_is_refused(flags: list[str], why: str) -> None:
+    with pytest.raises(BadInput, match=why):
+        loaded(*flags)

@@ -53,6 +53,13 @@ def status(
     return describe(view, now=now, identity="me_1", config=CONFIG, plan=plan, is_open=is_open)
 
 
+def test_a_hold_is_the_reason_whatever_else_is_true() -> None:
+    held = replace(HELD, is_contending=False, held_back_until=160.0)
+    assert status(held).reason == "a hold keeps every elector out for another 60s"
+    assert status(held).role == "pending"
+    assert status(held, now=160.0).reason == "held by other_1"
+
+
 def test_a_leaders_document() -> None:
     assert status(LEADER).document() == {
         "isLeader": True,
