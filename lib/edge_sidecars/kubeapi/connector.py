@@ -93,11 +93,21 @@ class Connector(DelegatingConnector):
         self.outlasts_abort = False
         self._handler: ResponseHandler | None = None
         self._transport: asyncio.Transport | None = None
+        self._last: Connection | None = None
 
     async def connect(
         self, req: aiohttp.ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
     ) -> Connection:
-        connection = await super().connect(req, traces, timeout)
+        return self._connected(await super().connect(req, traces, timeout))
+
+    async def reconnect(self) -> Connection | None:
+        """The connection that an earlier request has used; None where there is none."""
+        before = self._last
+        connection = None if before is None else await self.again(before)
+        return None if connection is None else self._connected(connection)
+
+    def _connected(self, connection: Connection) -> Connection:
+        self._last = connection
         self.is_reused = connection.protocol is self._handler
         self._handler = connection.protocol
         self._transport = connection.transport

@@ -9,6 +9,7 @@ breaks off raises, it never just ends. After `abort` nothing waits any more.
 
 import asyncio
 import math
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -20,6 +21,7 @@ from multidict import CIMultiDict
 
 from edge_sidecars.kubeapi.aiohttp_private import (
     TRANSPORT_ERRORS,
+    ask_again,
     describe,
     end_with_connection,
     never_resent,
@@ -40,6 +42,7 @@ from edge_sidecars.kubeapi.pool import (
     CONNECT_TIMEOUT,
     MAX_AGE,
     BackgroundConnects,
+    Channel,
     ConnectionPool,
 )
 from edge_sidecars.runtime.cli.proxies import HttpProxy
@@ -60,6 +63,8 @@ READ_BUFFER = 256 * 1024
 UNAUTHORIZED = 401
 # RFC 9110, 15.5.8: of a proxy, never of a server.
 PROXY_UNAUTHORIZED = 407
+# Deadlines are the caller's (`_Opening`).
+_NO_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=None)
 # What aiohttp would add on its own.
 _AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
@@ -175,23 +180,10 @@ class ApiTransport:
             connector = channel.connector
             connector.is_patient = request.is_streamed
             connector.outlasts_abort = request.outlasts_abort
-            send = partial(
-                channel.session.request,
-                request.method,
-                request.url(self.url, is_forwarded=is_forwarded),
-                headers=headers,
-                data=opening.paced(request.body),
-                ssl=tls or True,
-                server_hostname=self._credentials.tls_server_name,
-                auto_decompress=request.is_decoded,
-                allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(total=None),
-                proxy=None if proxy is None else proxy.url,
-                proxy_headers=None if proxy is None or is_forwarded else proxy.headers,
-            )
+            ask = partial(self._ask, channel, request, headers, opening, tls, proxy)
             self._openings.add(opening)
             try:
-                async with await opening.until_head(connector, send) as response:
+                async with await opening.until_head(connector, ask) as response:
                     if is_forwarded and response.status == PROXY_UNAUTHORIZED:
                         raise opening.refused(response.status, response.reason)
                     if is_own and response.status == UNAUTHORIZED:
@@ -212,6 +204,44 @@ class ApiTransport:
             finally:
                 self._openings.discard(opening)
                 connector.end()
+
+    async def _ask(
+        self,
+        channel: Channel,
+        request: Request,
+        headers: CIMultiDict[str],
+        opening: "_Opening",
+        tls: ssl.SSLContext | None,
+        proxy: HttpProxy | None,
+    ) -> aiohttp.ClientResponse:
+        is_forwarded = proxy is not None and self.url.startswith("http:")
+        url = request.url(self.url, is_forwarded=is_forwarded)
+        is_short = request.body is None and request.method in SAFE and proxy is None
+        if is_short and request.connection == "pooled" and url.raw_user is None:
+            connection = await channel.connector.reconnect()
+            if connection is not None:
+                return await ask_again(
+                    connection,
+                    request.method,
+                    url,
+                    headers,
+                    auto_decompress=request.is_decoded,
+                    read_bufsize=READ_BUFFER,
+                    max_field_size=MAX_HEADER,
+                )
+        return await channel.session.request(
+            request.method,
+            url,
+            headers=headers,
+            data=opening.paced(request.body),
+            ssl=tls or True,
+            server_hostname=self._credentials.tls_server_name,
+            auto_decompress=request.is_decoded,
+            allow_redirects=False,
+            timeout=_NO_TIMEOUT,
+            proxy=None if proxy is None else proxy.url,
+            proxy_headers=None if proxy is None or is_forwarded else proxy.headers,
+        )
 
     def has_received_since(self, at: float) -> bool:
         """Whether a part of any answer's body was read since then, by the loop's clock."""
@@ -263,7 +293,7 @@ class ApiTransport:
         return aiohttp.ClientSession(
             connector=connector,
             skip_auto_headers=_AUTOMATIC,
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+            timeout=_NO_TIMEOUT,
             middlewares=(never_resent,),
             cookie_jar=aiohttp.DummyCookieJar(),
             read_bufsize=READ_BUFFER,

@@ -6,7 +6,6 @@ while upstream is out of reach (promise R6: kubelet would end a pod over a 404).
 
 import math
 from collections.abc import Hashable
-from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from typing import Final
@@ -111,29 +110,29 @@ class Gets:
             # Upstream's own cache may not have come to the write yet.
             target, version = newest_target(read.request.raw_path), None
         accept = accept_header(read.wanted, is_list=False)
-        asked = ClientRequest(read.request, accept, None, target)
+        # Upstream takes its time over a version that it has yet to reach.
+        is_known = not version and (
+            self._streams.newest(read.resource, key_of(read.info)) is not None
+        )
+        patience = self._freshness.patience(has_answer=is_known)
+        asked = ClientRequest(read.request, accept, patience, target)
         key = self._upstream.question(asked)
         rounds = self._rounds.get(key)
         if rounds is None:
             rounds = self._rounds[key] = Rounds()
         try:
-            fetched = await rounds.answer(partial(self._ask, read, asked, version))
+            fetched = await rounds.answer(partial(self._ask, read, asked, version, is_known))
         finally:
             if rounds.is_idle:
                 self._rounds.pop(key, None)
         return None if fetched is None else await fetched.send(read.request)
 
     async def _ask(
-        self, read: ClientRead, asked: ClientRequest, version: int | None
+        self, read: ClientRead, asked: ClientRequest, version: int | None, is_known: bool
     ) -> BufferedResponse | None:
         asked_at, asked_clock = self._freshness.wall(), self._freshness.clock()
-        # Upstream takes its time over a version that it has yet to reach.
-        is_known = not version and (
-            self._streams.newest(read.resource, key_of(read.info)) is not None
-        )
-        patience = self._freshness.patience(has_answer=is_known)
         try:
-            fetched = await self._upstream.fetch(replace(asked, header_timeout=patience))
+            fetched = await self._upstream.fetch(asked)
         except Unreachable:
             return None
         if fetched.status in FAILING and is_known:

@@ -40,6 +40,34 @@ def test_reads_share_a_connection(using: Run[None]) -> None:
     assert server.connections == 1
 
 
+@pytest.mark.parametrize(
+    ("method", "target"), [("GET", "/a%2fb?x=#y"), ("HEAD", "/x"), ("OPTIONS", "*")]
+)
+def test_a_connection_that_is_used_again_gets_the_same_bytes_as_before(
+    using: Run[None], method: str, target: str
+) -> None:
+    """Only the first request over a connection takes the way through aiohttp's session."""
+    headers = [("Accept", "a/b"), ("X-Twice", "1"), ("X-Twice", "2")]
+
+    def serve(connection: Connection) -> None:
+        while connection.request():
+            length = b"5\r\n\r\n" if method == "HEAD" else b"5\r\n\r\nwhole"
+            connection.send(b"HTTP/1.1 103 Early Hints\r\n\r\n")
+            connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: " + length)
+
+    async def work(api: ApiTransport) -> None:
+        for _ in range(3):
+            got = await ask(api, method, target, headers=headers)
+            assert got == (b"" if method == "HEAD" else b"whole")
+
+    with RawServer(serve) as server:
+        using(server.url, work)
+    first, *others = server.requests
+    assert first.startswith(f"{method} {target} HTTP/1.1\r\nHost: 127.0.0.1:".encode())
+    assert others == [first, first]
+    assert server.connections == 1
+
+
 def test_ours_and_callers_requests_never_share_a_connection(using: Run[None]) -> None:
     async def work(api: ApiTransport) -> None:
         for identity in IDENTITIES:
