@@ -29,6 +29,7 @@ from edge_sidecars.runtime.process import (
 )
 from edge_sidecars.runtime.web.connections import Handler
 from edge_sidecars.runtime.web.listener import Listener
+from edge_sidecars.runtime.web.page.asked import MAX_STREAMS
 from elector_sidecar.answers_at import answers_at
 from elector_sidecar.config import PREFIX
 from elector_sidecar.config.config import Address, BadInput, Config, load, parser
@@ -61,6 +62,8 @@ LONGEST_ANSWER = 8 * 1024 * 1024
 KEPT_PERIODS = 2.0
 # Long polls and streams of clients from outside of the pod: kubelet and Prometheus open none.
 MAX_REMOTE_WAITS = 16
+# The part of a listener's places that pages may have: long polls have three quarters.
+PAGES_SHARE = 8
 # Seconds from the start: a released Lease is taken by then, and no client waits for us.
 FREEZE_GC_AFTER = 2.0
 
@@ -313,10 +316,11 @@ def _listeners(config: Config, elector: Elector, more: MakeMore | None) -> list[
     """The first one is watched: it is the one that the main asks. Others promise nothing."""
     limit = _limit(config)
     most, few = limit * 3 // 4, min(limit * 3 // 4, MAX_REMOTE_WAITS)
+    pages = min(limit // PAGES_SHARE, MAX_STREAMS)
     return _bound(
         config,
         (
-            ElectorEndpoints(elector, WaitLimit(most), more=more).handle,
+            ElectorEndpoints(elector, WaitLimit(most), more=more, page_streams=pages).handle,
             ElectorEndpoints(
                 elector, WaitLimit(most), strangers=WaitLimit(few), promises=False
             ).handle_contrib,

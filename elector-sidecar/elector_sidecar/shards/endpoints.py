@@ -60,6 +60,9 @@ class ShardEndpoints:
             return "POST", self.released
         return self._routes.get(path)
 
+    def shown(self, now: float) -> bytes:
+        return self._document(now, tells=False)
+
     async def shards(self, request: web.BaseRequest) -> web.StreamResponse:
         given = query(request, "watch", "promise")
         tells = truth("promise", given.get("promise", "true")) and self._promises

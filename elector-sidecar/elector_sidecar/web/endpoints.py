@@ -25,6 +25,7 @@ from edge_sidecars.runtime.web.endpoints import (
     served,
     text,
 )
+from edge_sidecars.runtime.web.page.asked import Page
 from elector_sidecar.core.handover import SUCCESSION
 from elector_sidecar.core.lease import pod_name
 from elector_sidecar.elector import Elector
@@ -66,6 +67,9 @@ class MoreEndpoints(Protocol):
 
     def route(self, path: str) -> Route | None: ...
 
+    def shown(self, now: float) -> bytes:
+        """For people, as JSON: no main is promised anything of it."""
+
 
 class MakeMore(Protocol):
     def __call__(
@@ -81,8 +85,9 @@ class MakeMore(Protocol):
 class ElectorEndpoints:
     """The handlers of one elector on one listener; `handle` serves the full API, `handle_probe`
     the safe part. `strangers`: for clients of other machines, where the main asks on the same
-    listener. `promises`: whether a hand-over waits for the validity that these answers name: only
-    the main's listener knows that it is the main who asks (S6)."""
+    listener. `page_streams`: so many may follow the page. `promises`: whether a hand-over waits
+    for the validity that these answers name: only the main's listener knows that it is the main
+    who asks (S6)."""
 
     def __init__(
         self,
@@ -92,6 +97,7 @@ class ElectorEndpoints:
         strangers: WaitLimit | None = None,
         promises: bool = True,
         more: MakeMore | None = None,
+        page_streams: int = 0,
     ) -> None:
         self._elector = elector
         self._promises = promises
@@ -109,8 +115,11 @@ class ElectorEndpoints:
             "/resign": ("POST", self._resign),
         }
         self._more = None if more is None else more(elector, self._limit, promises=promises)
+        self._page = Page("elector", self._shown, streams=page_streams)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        if self._page.has(request):
+            return await served(request, ("GET", self._page.answer))
         return await self._dispatch(request, self._route(request.path))
 
     async def handle_probe(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -172,6 +181,16 @@ class ElectorEndpoints:
         status = self._elector.status(now)
         self._tell(status)
         return status.json()
+
+    def _shown(self) -> bytes:
+        """For people: no hand-over waits for the validity that it names."""
+        now = boottime()
+        status = self._elector.status(now)
+        self._elector.note_told(status)
+        shards = b"null" if self._more is None else self._more.shown(now)
+        terms = [it.document() for it in self._elector.history or ()]
+        history = dumps(terms, separators=(",", ":")).encode()
+        return b'{"leader":%b,"history":%b,"shards":%b}' % (status.json(), history, shards)
 
     def _tell(self, status: ElectorStatus) -> None:
         # Kubelet's 200 brings a main its traffic, whatever the listener promises.

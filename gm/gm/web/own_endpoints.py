@@ -16,6 +16,7 @@ from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.connections import Handler
 from edge_sidecars.runtime.web.endpoints import is_asked, own_routes, routed, text
 from edge_sidecars.runtime.web.listener import Listener, ListenerOptions
+from edge_sidecars.runtime.web.page.asked import Page
 from gm.telemetry.metrics import GmCounters, measure
 from gm.telemetry.status import GmStatus
 
@@ -41,10 +42,11 @@ class GmEndpoints:
             measure=lambda: measure(gm.status(), gm.counters()),
             status=lambda: gm.status().json(),
         )
+        self._page = Page("gm", lambda: gm.status().json())
         self.routes["/drain"] = "POST", self._drain
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        return await routed(request, self.routes)
+        return await routed(request, self.routes, self._page)
 
     async def _readyz(self, request: web.BaseRequest) -> web.StreamResponse:
         asks_leader = is_asked(request, "leader")

@@ -11,6 +11,7 @@ from edge_sidecars.runtime.cli.values import Address
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.endpoints import own_routes, routed, text
 from edge_sidecars.runtime.web.listener import Listener, ListenerOptions
+from edge_sidecars.runtime.web.page.asked import Page
 from pool_sidecar.controller.controller import Controller
 from pool_sidecar.controller.metrics import measure
 from pool_sidecar.controller.status import status
@@ -27,9 +28,10 @@ class ControllerEndpoints:
         self.routes = own_routes(
             ready=self._readyz, measure=lambda: measure(controller), status=self._status
         )
+        self._page = Page("pool", self._status)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        return await routed(request, self.routes)
+        return await routed(request, self.routes, self._page)
 
     async def _readyz(self, request: web.BaseRequest) -> web.StreamResponse:
         lack = self._controller.lack

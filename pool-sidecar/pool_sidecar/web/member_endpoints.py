@@ -14,6 +14,7 @@ from edge_sidecars.runtime.formats.bearer import authorizes
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.endpoints import is_asked, json, own_routes, routed, text
 from edge_sidecars.runtime.web.listener import Listener, ListenerOptions
+from edge_sidecars.runtime.web.page.asked import Page
 from pool_sidecar.member.member import Member
 from pool_sidecar.member.metrics import measure
 from pool_sidecar.member.status import Document, sources, status
@@ -32,6 +33,7 @@ class MemberEndpoints:
             measure=lambda: measure(member),
             status=lambda: _line(status(member)),
         )
+        self._page = Page("pool", lambda: _line(status(member)))
         self.routes |= {
             "/sources": ("GET", self._sources),
             "/eligible": ("GET", self._eligible),
@@ -39,7 +41,7 @@ class MemberEndpoints:
         }
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        return await routed(request, self.routes)
+        return await routed(request, self.routes, self._page)
 
     async def _sources(self, request: web.BaseRequest) -> web.StreamResponse:
         if not authorizes(request.headers.get("Authorization"), self._member.token.get()):

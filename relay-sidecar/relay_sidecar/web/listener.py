@@ -19,6 +19,7 @@ from edge_sidecars.runtime.web.connections import Handler
 from edge_sidecars.runtime.web.endpoints import is_asked, own_routes, routed, text
 from edge_sidecars.runtime.web.intake import MAX_HEAD
 from edge_sidecars.runtime.web.listener import WRITE_TIMEOUT, Listener, ListenerOptions
+from edge_sidecars.runtime.web.page.asked import Page
 from relay_sidecar.telemetry.metrics import RelayCounters, measure
 from relay_sidecar.telemetry.status import RelayStatus, UpstreamLinkStatus
 
@@ -138,9 +139,10 @@ class OwnEndpoints:
             measure=lambda: measure(relay.status(), relay.counters),
             status=lambda: relay.status(of_restart=True).json(),
         )
+        self._page = Page("relay", lambda: relay.status().json())
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        return await routed(request, self.routes)
+        return await routed(request, self.routes, self._page)
 
     async def _readyz(self, request: web.BaseRequest) -> web.StreamResponse:
         asks_upstream = is_asked(request, "upstream")

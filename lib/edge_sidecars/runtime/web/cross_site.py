@@ -55,7 +55,7 @@ def guarded(request: web.BaseRequest) -> web.Response | None:
     """
     if (garbled := not_utf8(request)) is not None:
         return web.Response(status=400, text=f"{garbled}\n")
-    hosts = _hosts(request)
+    hosts = own_hosts(request)
     if request.method not in READS:
         return refuse(request, hosts=hosts)
     host = request.headers.get("Host", "")
@@ -84,7 +84,8 @@ class _AnyHost:
         return True
 
 
-def _hosts(request: web.BaseRequest) -> Container[str]:
+def own_hosts(request: web.BaseRequest) -> Container[str]:
+    """The names that are this process' at the address that the client came to."""
     transport = request.transport
     here = None if transport is None else transport.get_extra_info("sockname")
     if not isinstance(here, tuple):

@@ -15,6 +15,7 @@ from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web import listener_metrics
 from edge_sidecars.runtime.web.connections import Handler
 from edge_sidecars.runtime.web.cross_site import READS as READS
+from edge_sidecars.runtime.web.page.asked import Page
 
 # A method, GET or POST, and who answers.
 Route = tuple[str, Handler]
@@ -46,9 +47,13 @@ def own_routes(
     }
 
 
-async def routed(request: web.BaseRequest, routes: Mapping[str, Route]) -> web.StreamResponse:
-    """The answer of the path's route; 404 with all paths where there is none."""
+async def routed(
+    request: web.BaseRequest, routes: Mapping[str, Route], page: Page | None = None
+) -> web.StreamResponse:
+    """The answer of the path's route, or of the page; 404 with all paths where there is none."""
     route = routes.get(request.path)
+    if page is not None and page.has(request):
+        route = "GET", page.answer
     if route is None:
         paths = ", ".join(routes)
         return text(404, f"unknown path {request.path!r:.120}: there are {paths}")
