@@ -25,7 +25,7 @@ PROGRAMS = {
     "LC": lc(),
 }
 # Sub-commands, benchmarks, demo and ordeals: flags stand in them in so many words.
-COMMANDS = re.compile(r"((_command|check|__main__|commands/\w+)\.py|cni/command\.go)$")
+COMMANDS = re.compile(r"((_command|check|__main__|commands/(ctl/)?\w+)\.py|cni/command\.go)$")
 # Of kubectl, curl and keepalived, each of which some document names.
 FOREIGN = {
     *("--container", "--namespace", "--server-side", "--force-conflicts", "--replicas", "--for"),

@@ -94,6 +94,11 @@ class Cluster:
         except MalformedLease as error:
             raise Failed(f"Lease {self.namespace}/{name}: {error}") from error
 
+    async def write_lease(self, name: str, body: Mapping[str, Any]) -> None:
+        """By compare-and-swap. Raises `Failed`, and `Conflict` where the Lease has changed."""
+        path = f"{self._path('leases')}/{name}"
+        await self.request("update", path, "leases", name=name, method="PUT", body=body)
+
     async def leases(self, *, label: str = "") -> list[Lease]:
         """Those that are none are left out. Raises `Failed`."""
         params = {"labelSelector": label} if label else {}
@@ -169,7 +174,7 @@ class Cluster:
         group = _GROUP if resource == "leases" else ""
         names = f'resourceNames: ["{name}"], ' if name and verb != "watch" else ""
         role = f"Role in namespace {self.namespace}" if self.namespace else "ClusterRole"
-        done = "read" if verb == "get" else f"{verb}ed"
+        done = {"get": "read", "update": "written"}.get(verb, f"{verb}ed")
         return (
             f"{self._called(resource, name)} may not be {done}: {error}; needs a {role}: "
             f'[{{apiGroups: ["{group}"], resources: ["{resource}"], {names}verbs: ["{verb}"]}}]'

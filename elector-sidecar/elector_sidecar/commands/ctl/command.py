@@ -15,7 +15,7 @@ from edge_sidecars.runtime.cli.options import Parser
 from edge_sidecars.runtime.cli.startup import import_aiohttp
 from edge_sidecars.runtime.cli.status_command import BAD_INPUT, FAILED, add_output
 from edge_sidecars.runtime.cli.values import BadInput
-from elector_sidecar.commands.ctl import lease_list, shard_owners, status, term_history
+from elector_sidecar.commands.ctl import lease_list, moves, shard_owners, status, term_history
 from elector_sidecar.commands.ctl.cluster import Cluster, Failed, add_flags, check_lease
 from elector_sidecar.commands.ctl.verb import Verb
 
@@ -39,6 +39,26 @@ VERBS: Final[Mapping[str, Verb]] = {
         add=status.add,
     ),
     "history": Verb(text="the last terms, and why each ended", run=term_history.run),
+    "switchover": Verb(
+        text="give the lead to another pod, and wait for it",
+        run=moves.switchover,
+        add=moves.add_switchover,
+        has_output=False,
+        example="my-controller --to my-controller-1",
+    ),
+    "hold": Verb(
+        text="let no pod lead for a while, and wait for it",
+        run=moves.hold,
+        add=moves.add_hold,
+        has_output=False,
+        example="my-controller --for 2h",
+    ),
+    "resume": Verb(
+        text="end a hold, and wait for a leader",
+        run=moves.resume,
+        add=moves.add_resume,
+        has_output=False,
+    ),
     "shards": Verb(text="who owns which shards", run=shard_owners.run),
 }
 
