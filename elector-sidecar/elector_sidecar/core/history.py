@@ -84,7 +84,9 @@ class LeaseHistory:
             return
         holder, acquired = _cut(spec.holder_identity), _moment(spec.acquire_time, wall)
         if not _is_led_by(self.terms, holder):
-            self.terms = self._begun(holder, acquired, self._why_over(acquired))
+            # A renewTime may be ahead of the clock: only the taker knows how long it has waited.
+            is_early = self._held_until is not None and acquired < self._held_until
+            self.terms = self._begun(holder, acquired, TAKEN if is_early else EXPIRED)
         self._held_until = _moment(spec.renew_time, wall) + (spec.lease_duration or 0.0)
 
     def on_hold(self, acquired: str, *, resumes: bool) -> Mapping[str, str]:
@@ -92,16 +94,12 @@ class LeaseHistory:
         terms = self.terms
         if not _is_led_by(terms, self._identity):
             at = _moment(acquired, 0.0)
-            terms = self._begun(self._identity, at, RESUMED if resumes else self._why_over(at))
+            terms = self._begun(self._identity, at, RESUMED if resumes else EXPIRED)
         return {HISTORY_ANNOTATION: encode(terms)}
 
     def on_release(self, stamp: str) -> Mapping[str, str]:
         why = self.cause or RELEASED
         return {HISTORY_ANNOTATION: encode(_ended(self.terms, _moment(stamp, 0.0), why))}
-
-    def _why_over(self, at: float) -> str:
-        """Of a term after which another one began then."""
-        return TAKEN if self._held_until is not None and at < self._held_until else EXPIRED
 
     def _begun(self, holder: str, at: float, why: str) -> Terms:
         """`why` the term before is over, if it is not known to be."""

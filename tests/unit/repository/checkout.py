@@ -35,6 +35,12 @@ TYPED = {
         "Start it",
     ): "tests/integration/elector/wrapped/test_wrapped.py",
     **{
+        ("docs/how-to/use-kubectl-elector.md", title): (
+            "tests/integration/elector/commands/test_ctl.py"
+        )
+        for title in ("See who leads", "Look back")
+    },
+    **{
         ("docs/tutorials/relay.md", title): "tests/integration/repository/test_commands.py"
         for title in (
             "Start a cloud and a relay",

@@ -253,7 +253,8 @@ class _Changes:
 
     def show(self, seen: Seen, namespace: str) -> None:
         document = describe(seen, self.lease, namespace)
-        state = {**document, "renewTime": None, "provenUntil": None}
+        moment, *cells = _cells(seen, document)
+        state = {**document, "renewTime": None, "provenUntil": None} if self._is_json else cells
         if state == self._before:
             return
         if self._is_json:
@@ -261,7 +262,7 @@ class _Changes:
         else:
             if self._before is None:
                 sys.stdout.write(_line(_CHANGES))
-            sys.stdout.write(_line(_cells(seen, document)))
+            sys.stdout.write(_line((moment, *cells)))
             sys.stdout.flush()
         self._before = state
 
