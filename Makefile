@@ -1,4 +1,4 @@
-.PHONY: help .venv demo test test-long test-deps test-container test-kubernetes test-strangers test-node soak-links soak-limits images release release-node docs check bench bench-relay bench-gm bench-node bench-shards bench-pool nemesis nemesis-gm nemesis-pool nemesis-shards nemesis-vip drill-shards explore mutants lock clean
+.PHONY: help .venv demo test test-long test-deps test-container test-kubernetes test-strangers test-node soak-links soak-limits images release release-node docs check bench bench-relay bench-gm bench-node bench-shards bench-pool nemesis nemesis-gm nemesis-pool nemesis-shards nemesis-vip drill-shards explore mutants lock lock-images clean
 # Another interpreter than python3: make PYTHON=python3.12 demo
 PYTHON ?= python3
 export PYTHON
@@ -26,7 +26,7 @@ images: ## the image of each component, and its size; ARGS=--help
 	@tools/scripts/bootstrap release
 	@.venv/bin/python -m tools.images $(ARGS)
 
-release: ## every overlay as YAML and as a Helm chart, wheel and sdist, with SHA256SUMS, in dist/; ARGS="--registry registry.example.com/edge"
+release: ## in dist/: every overlay as YAML and as a Helm chart, wheel, sdist, archives of the images with SBOMs, SHA256SUMS; ARGS="--registry registry.example.com/edge"
 	@tools/scripts/bootstrap release
 	@.venv/bin/python -m tools.release $(ARGS)
 
@@ -105,6 +105,10 @@ nemesis-vip: .venv ## the same of keepalived's address; ARGS="--faults 100 --see
 
 lock: .venv ## resolve pyproject.toml into tools/requirements/*.txt
 	@tools/scripts/lock
+
+lock-images: ## take Debian's newest packages for the images: tools/release/images/*.debs
+	@tools/scripts/bootstrap release
+	@.venv/bin/python -m tools.release.images $(ARGS)
 
 clean: ## remove .venv, caches and results
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist tools/bench/results

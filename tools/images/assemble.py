@@ -11,7 +11,7 @@ import py_compile
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,10 +59,13 @@ from {package}.__main__ import {function}
 """
 
 
-def add_library(component: str, target: Path, *, wheels: Path) -> None:
-    """What the lock file names, into `target`/lib: a layer that releases share."""
+def add_library(
+    component: str, target: Path, *, wheels: Path, platforms: Sequence[str] = ()
+) -> None:
+    """What the lock file names, into `target`/lib: a layer that releases share. `platforms`: those
+    of the wheels (PEP 600), where they are not for this machine."""
     library = target / "lib"
-    _install(wheels / f"{component}.txt", library, wheels)
+    _install(wheels / f"{component}.txt", library, wheels, platforms)
     _finish(library)
 
 
@@ -105,7 +108,7 @@ def _finish(folder: Path) -> None:
         sys.exit("assemble: not everything could be compiled")
 
 
-def _install(requirements: Path, library: Path, wheels: Path) -> None:
+def _install(requirements: Path, library: Path, wheels: Path, platforms: Sequence[str]) -> None:
     """By the base image's pip, or by the one among the wheels where it has none."""
     given = sorted(wheels.glob("*.whl"))
     own_pip = [str(wheel / "pip") for wheel in given if wheel.name.startswith("pip-")]
@@ -121,6 +124,7 @@ def _install(requirements: Path, library: Path, wheels: Path) -> None:
             "--require-hashes",
             "--only-binary=:all:",
             f"--target={library}",
+            *(f"--platform={it}" for it in platforms),
             *(["--no-index", f"--find-links={wheels}"] if given else []),
             f"--requirement={requirements}",
         ],
@@ -146,7 +150,8 @@ def main() -> None:
     here, component = Path.cwd(), os.environ["COMPONENT"]
     match what:
         case "library":
-            add_library(component, Path(target), wheels=here / "wheels")
+            platforms = os.environ.get("PLATFORMS", "").split()
+            add_library(component, Path(target), wheels=here / "wheels", platforms=platforms)
         case "program":
             add_program(component, Path(target), packages=here / "packages")
         case _:

@@ -1,4 +1,4 @@
-"""A copy of this file system with no program in it but Python: the root of the images.
+"""A copy of a file system with no program in it but Python: the root of the images.
 
 Runs in a build stage, with nothing but Python, and needs no shell there; so it works on any base
 image that has Python. Left out are all other programs (shells and package managers among them),
@@ -29,9 +29,13 @@ _TESTS = re.compile(r"/(test|tests|lib2to3)/")
 _PIP = re.compile(r"(pip|ensurepip|setuptools|wheel)(-.*)?")
 
 
-def copy(target: Path) -> None:
-    """Makes `target`, a folder of /build."""
-    shutil.copytree("/", target, symlinks=True, ignore=_ignored)
+def copy(source: Path, target: Path) -> None:
+    """Makes `target`, a folder of /build, of `source`, which has this Python."""
+
+    def ignored(folder: str, names: list[str]) -> set[str]:
+        return _ignored(f"/{Path(folder).relative_to(source)}".removesuffix("."), names)
+
+    shutil.copytree(source, target, symlinks=True, ignore=ignored)
     (target / "tmp").mkdir()
     # Everybody's, as it is everywhere.
     (target / "tmp").chmod(0o1777)
@@ -67,4 +71,4 @@ def _ignored(folder: str, names: list[str]) -> set[str]:
 
 
 if __name__ == "__main__":
-    copy(Path(sys.argv[1]))
+    copy(Path(sys.argv[1]), Path(sys.argv[2]))

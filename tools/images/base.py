@@ -26,7 +26,7 @@ PACKAGES = ("python3", "ca-certificates", "libstdc++6")
 LABEL = "edge-sidecars.made-of"
 # Packages are unpacked, not configured (there is no shell in it to do that), so the file of all
 # certificates is put together here, from the outside. Nothing of it is for people to read.
-_HOOKS = (
+HOOKS = (
     'cat "$1"/usr/share/ca-certificates/mozilla/*.crt >"$1"/etc/ssl/certs/ca-certificates.crt',
     'rm -rf "$1"/usr/share/doc/*/changelog* "$1"/usr/share/doc/*/*/ "$1"/usr/share/man '
     '"$1"/usr/share/locale "$1"/var/cache/* "$1"/var/lib/apt/* "$1"/var/log/* "$1"/usr/share/info',
@@ -57,7 +57,7 @@ def pulled(client: docker.DockerClient, dockerfile: Path) -> str:
 def base_image(client: docker.DockerClient) -> str:
     """Its name, made first where it is missing. Raises NoBase."""
     name = f"{OWN_IMAGES}/base:{SUITE}"
-    return debian_image(client, name, packages=PACKAGES, variant="extract", hooks=_HOOKS)
+    return debian_image(client, name, packages=PACKAGES, variant="extract", hooks=HOOKS)
 
 
 def debian_image(
@@ -78,24 +78,34 @@ def debian_image(
         pass
     with tempfile.TemporaryDirectory(prefix="edge-sidecars-base-") as folder:
         archive = Path(folder, "root.tar")
-        _debootstrap(archive, packages=packages, variant=variant, hooks=hooks)
+        debootstrap(archive, packages=packages, variant=variant, hooks=hooks)
         repository, _, tag = name.partition(":")
         changes = [f"LABEL {LABEL}={made_of}"]
         client.api.import_image(str(archive), repository=repository, tag=tag, changes=changes)
     return name
 
 
-def _debootstrap(
-    archive: Path, *, packages: Sequence[str], variant: str, hooks: Sequence[str]
+def debootstrap(
+    archive: Path,
+    *,
+    packages: Sequence[str],
+    variant: str,
+    hooks: Sequence[str] = (),
+    options: Sequence[str] = (),
+    mirror: str = "",
 ) -> None:
+    """A file system of Debian packages, as tar. `mirror`: where from, "" for the machine's own
+    sources. Raises NoBase."""
     command = [
         "mmdebstrap",
         "--quiet",
         f"--variant={variant}",
         f"--include={','.join(packages)}",
         *(f"--customize-hook={hook}" for hook in hooks),
+        *options,
         SUITE,
         str(archive),
+        *([mirror] if mirror else []),
     ]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)

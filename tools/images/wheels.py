@@ -17,13 +17,13 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import docker
 from packaging.requirements import Requirement
 
+PIP = Path(__file__).parents[1] / "requirements" / "pip.txt"
 # The oldest glibc that wheels are built for: https://peps.python.org/pep-0600/
 OLDEST_GLIBC = 17
 _ASK = """
@@ -50,6 +50,13 @@ class Platform:
     machine: str
     glibc: int
 
+    @property
+    def tags(self) -> list[str]:
+        """The wheels that run there, newest glibc first."""
+        minors = range(self.glibc, OLDEST_GLIBC - 1, -1)
+        named = [f"manylinux_2_{minor}_{self.machine}" for minor in minors]
+        return [*named, f"manylinux2014_{self.machine}"]
+
 
 def platform_of(client: docker.DockerClient, image: str) -> Platform:
     """What Python there is in the image."""
@@ -68,7 +75,9 @@ def platform_of(client: docker.DockerClient, image: str) -> Platform:
 def provide(locks: Sequence[Path], platform: Platform, folder: Path) -> None:
     """All wheels of the lock files in the folder, and no others. Raises NoWheels."""
     texts = [lock.read_text(encoding="ascii") for lock in locks]
-    state = hashlib.sha256("\n".join([repr(platform), version("pip"), *texts]).encode()).hexdigest()
+    state = hashlib.sha256(
+        "\n".join([repr(platform), PIP.read_text(), *texts]).encode()
+    ).hexdigest()
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "edge-sidecars"
     cached = cache / "wheels" / state[:16]
     cached.parent.mkdir(parents=True, exist_ok=True)
@@ -101,7 +110,7 @@ def _fetch(locks: Sequence[str], platform: Platform, folder: Path) -> None:
             needed.write(_needed(lock, platform))
             needed.flush()
             _download(["--require-hashes", f"--requirement={needed.name}"], platform, folder)
-    _download([f"pip=={version('pip')}"], platform, folder)
+    _download(["--require-hashes", f"--requirement={PIP}"], platform, folder)
 
 
 def _needed(lock: str, platform: Platform) -> str:
@@ -120,13 +129,11 @@ def _needed(lock: str, platform: Platform) -> str:
 
 
 def _download(what: list[str], platform: Platform, folder: Path) -> None:
-    minors = range(platform.glibc, OLDEST_GLIBC - 1, -1)
     command = [
         *(sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"),
         *("--no-deps", "--only-binary=:all:", "--implementation=cp"),
         f"--python-version={platform.version}",
-        *(f"--platform=manylinux_2_{minor}_{platform.machine}" for minor in minors),
-        f"--platform=manylinux2014_{platform.machine}",
+        *(f"--platform={it}" for it in platform.tags),
         f"--dest={folder}",
         *what,
     ]

@@ -1,12 +1,15 @@
 """`make release`: every overlay as one file of YAML and as a Helm chart, for use without kustomize;
-the wheel and the sdist; SHA256SUMS of all of these.
+the wheel and the sdist; an archive and an SBOM of each image; SHA256SUMS of all of these.
 
-Writes dist/edge-sidecars-VERSION/NAME.yaml and …/charts/NAME, by the kubectl or kustomize in PATH
-where one fits, else by a kustomize that is built (not kubectl, which takes minutes). Exit status:
-0, or 2 for bad input (one line).
+Writes dist/edge-sidecars-VERSION/NAME.yaml, …/charts/NAME and …/images/NAME-VERSION-ARCHITECTURE
+with the suffixes .tar and .cdx.json. Archives, SBOMs, wheel and sdist of one commit have the same
+bytes on each machine and day. Manifests are rendered by the kubectl or kustomize in PATH where one
+fits, else by a kustomize that is built (not kubectl, which takes minutes). Exit status: 0, or 2 for
+bad input (one line).
 """
 
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -21,7 +24,10 @@ from edge_sidecars.runtime.version import VERSION
 from tools.harness.controlplane.build import Program, in_path, program_binary
 from tools.harness.controlplane.clients.kustomization import NotBuilt
 from tools.images import OWN_IMAGES
+from tools.images.__main__ import revision
 from tools.release.chart import chart
+from tools.release.images.assembly import Release, write_archives
+from tools.release.images.debian import MACHINES
 from tools.release.rendered import chart_source, folders, rendered, with_registry
 
 ROOT = Path(__file__).parents[2]
@@ -43,8 +49,22 @@ def main() -> int:
         default=OWN_IMAGES,
         help="where the images are pulled from; default: %(default)s, which no host serves",
     )
+    it.add_argument(
+        "--architecture",
+        choices=sorted(MACHINES),
+        action="append",
+        help="of the images; repeat for several; default: all",
+    )
+    it.add_argument("--no-images", action="store_true", help="without archives of images and SBOMs")
+    it.add_argument(
+        "--mirror",
+        metavar="URL",
+        default="",
+        help="where Debian's packages come from; default: as this machine's own",
+    )
     with exit_on_bad_input("make release"):
-        registry = it.parse_args().registry
+        given = it.parse_args()
+        registry = given.registry
         if not REGISTRY.fullmatch(registry):
             raise BadInput(
                 f"--registry {registry!r:.80} is no registry with a path: write it like "
@@ -53,21 +73,33 @@ def main() -> int:
         target = ROOT / "dist" / f"edge-sidecars-{VERSION}"
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir(parents=True)
-        kubectl = str(
-            in_path("kubectl", since=KUBECTL_1_27)
-            or in_path("kustomize", since=KUSTOMIZE_5)
-            or program_binary(KUSTOMIZE)
-        )
-        for name, folder in folders(ROOT / "manifests"):
-            try:
-                for path in write(name, folder, target, registry=registry, kubectl=kubectl):
-                    print(path.relative_to(ROOT))
-            except NotBuilt as error:
-                raise BadInput(f"{folder} cannot be rendered: {error}") from error
+        for path in write_manifests(target, registry=registry):
+            print(path.relative_to(ROOT))
         build = ["-m", "hatchling", "build", "-d", str(target)]
         subprocess.run([sys.executable, *build], cwd=ROOT, check=True)
+        if not given.no_images:
+            release = Release(VERSION, revision(ROOT), created(ROOT), registry, given.mirror)
+            architectures = given.architecture or sorted(MACHINES)
+            for path in write_archives(
+                release, ROOT, target / "images", architectures=architectures
+            ):
+                print(path.relative_to(ROOT), flush=True)
         (target / SUMS).write_text(sums(target), encoding="utf-8")
     return 0
+
+
+def created(checkout: Path) -> int:
+    """When the release was made, in Unix time: $SOURCE_DATE_EPOCH (reproducible-builds.org), or the
+    time of the commit. Raises `BadInput`."""
+    if given := os.environ.get("SOURCE_DATE_EPOCH"):
+        if not given.isdecimal():
+            raise BadInput(f"SOURCE_DATE_EPOCH={given!r:.40} is no Unix time in seconds")
+        return int(given)
+    command = ["git", "-C", str(checkout), "log", "-1", "--format=%ct"]
+    try:
+        return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise BadInput("no commit here to take the time of: set SOURCE_DATE_EPOCH") from error
 
 
 def sums(folder: Path) -> str:
@@ -76,6 +108,20 @@ def sums(folder: Path) -> str:
     return "".join(
         f"{hashlib.sha256(it.read_bytes()).hexdigest()}  {it.relative_to(folder)}\n" for it in files
     )
+
+
+def write_manifests(target: Path, *, registry: str) -> Iterator[Path]:
+    """Every folder of manifests/, as `write`. Raises `BadInput`."""
+    kubectl = str(
+        in_path("kubectl", since=KUBECTL_1_27)
+        or in_path("kustomize", since=KUSTOMIZE_5)
+        or program_binary(KUSTOMIZE)
+    )
+    for name, folder in folders(ROOT / "manifests"):
+        try:
+            yield from write(name, folder, target, registry=registry, kubectl=kubectl)
+        except NotBuilt as error:
+            raise BadInput(f"{folder} cannot be rendered: {error}") from error
 
 
 def write(name: str, folder: Path, target: Path, *, registry: str, kubectl: str) -> Iterator[Path]:

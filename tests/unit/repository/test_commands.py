@@ -40,6 +40,9 @@ FOREIGN = {
     *("--bootstrap-kubeconfig", "--config-dir"),
     # Of Helm.
     *("--create-namespace", "--set", "--set-string"),
+    # Of kind, kubectl, Docker, skopeo, sha256sum and cosign.
+    *("--clusterrole", "--serviceaccount", "--labels", "--image", "--input", "--watch"),
+    *("--quiet", "--bundle", "--certificate-identity-regexp", "--certificate-oidc-issuer"),
     # Of kube-apiserver.
     *("--feature-gates", "--runtime-config"),
 }

@@ -33,7 +33,8 @@ RELAY_FOLDER = "/opt/relay-sidecar"
 LOCK = ROOT / "tools" / "requirements" / "node.txt"
 PAUSE, WORKLOAD, CSI = "lab.example/pause:1", "lab.example/workload:1", "lab.example/csi-files:1"
 _OF_POOLS = ("relay", "elector", "pool")
-COREDNS, KUBECTL = "docker.io/coredns/coredns:1.15.0", "lab.example/kubectl:1"
+# As the engine lists it; to a node it is docker.io/coredns/coredns.
+COREDNS, KUBECTL = "coredns/coredns:1.15.0", "lab.example/kubectl:1"
 _LAUNCHER = f"""#!/usr/bin/python3 -IB
 import sys
 sys.path[:0] = ["{RELAY_FOLDER}/packages"]
