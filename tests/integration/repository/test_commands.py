@@ -1,61 +1,21 @@
-"""What the documents say to type on one machine works, word for word, and shows what they say.
-
-Only ports differ: free ones take the place of those in the documents.
-"""
+"""What the manual of the elector says to type to ask it works, word for word."""
 
 import os
 import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.unit.repository.checkout import ROOT, block
+from tests.unit.repository.checkout import block
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.controlplane.fixtures import require_program
-from tools.harness.controlplane.reservation import Reservation
 from tools.harness.pods.fleet import STEADY, Fleet
 from tools.harness.pods.observers.observer import wait_for_leader
 
 # Seconds on a busy machine; a quiet one needs 15.
 TIMEOUT = 120.0
 PROGRAMS = Path(sys.executable).parent
-# Of the relay's, in their order.
-TUTORIAL = (
-    "Start a cloud and a relay",
-    "Write and read through it",
-    "Read from Python",
-    "Cut the link",
-    "Restart the relay while the link is down",
-    "Clean up",
-)
-
-
-@pytest.mark.slow
-def test_the_relay_can_be_tried_as_its_tutorial_says(tmp_path: Path) -> None:
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "kubectl").symlink_to(require_program("kubectl"))
-    (tmp_path / ".venv").symlink_to(PROGRAMS.parent)
-    script = "\n".join(block("docs/tutorials/relay.md", title, "sh") for title in TUTORIAL)
-    told = _typed(script, tmp_path)
-    lists = re.findall(r'^\{"kind":"ConfigMapList".*"resourceVersion":"(\d+)".*$', told, re.M)
-    online, cut, restarted = (line for line in told.splitlines() if "ConfigMapList" in line)
-    assert len(lists) == 3
-    assert '"text":"hello"' in online
-    assert online == cut == restarted
-    assert told.count("\nAge: ") == 2
-    assert told.count("503 Service Unavailable") == 1
-    ages = re.findall(r"^Python sees greeting at an age of (\d+) s$", told, re.M)
-    assert len(ages) == 3
-    assert ages[0] == "0"
-    assert int(ages[2]) >= int(ages[1]) > 0
-    # kubectl's column of the name, online and cut.
-    assert len(re.findall("^greeting ", told, re.M)) == 2
-    assert re.search(r"^LINK +not up since this relay started", told, re.M)
-    assert re.search(r"^configmaps\.v1 .* 1 ", told, re.M)
-    assert not (tmp_path / "relay-data").exists()
 
 
 @pytest.mark.long
@@ -110,39 +70,3 @@ def _asked(line: str, port: int) -> tuple[int, str]:
 
 def _environ() -> dict[str, str]:
     return {"PATH": f"{PROGRAMS}:{os.environ['PATH']}"}
-
-
-def _typed(script: str, folder: Path) -> str:
-    """What it prints, on free ports; it ends at the first command that fails, and whatever it
-    started ends with it."""
-    ports = sorted(set(re.findall(r"127\.0\.0\.1:(105\d\d)", script)))
-    held = {port: Reservation() for port in ports}
-    environ = {**_environ(), "HOME": str(folder), "PYTHONPATH": str(ROOT)}
-    environ["PATH"] = f"{folder / 'bin'}:{environ['PATH']}"
-    for port, reservation in held.items():
-        script = script.replace(f"127.0.0.1:{port}", f"127.0.0.1:{reservation.port}")
-    # Where no flag names them.
-    for name, port in (("RELAY_LISTEN", "10550"), ("RELAY_STATUS_LISTEN", "10551")):
-        if port in held:
-            environ[name] = f"127.0.0.1:{held[port].port}"
-    process = subprocess.Popen(
-        ["bash", "-c", f"set -e\n{script}\nwait"],
-        cwd=folder,
-        env=environ,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        told, errors = process.communicate(timeout=TIMEOUT)
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-        for reservation in held.values():
-            reservation.release()
-    assert process.returncode == 0, f"{told}\n{errors}"
-    assert "Traceback" not in errors, errors
-    return told

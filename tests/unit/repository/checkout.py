@@ -41,15 +41,23 @@ TYPED = {
         for title in ("See who leads", "Look back")
     },
     **{
-        ("docs/tutorials/relay.md", title): "tests/integration/repository/test_commands.py"
-        for title in (
-            "Start a cloud and a relay",
-            "Write and read through it",
-            "Read from Python",
-            "Cut the link",
-            "Restart the relay while the link is down",
-            "Clean up",
-        )
+        (f"docs/tutorials/{page}.md", title): "tests/integration/repository/test_tutorials.py"
+        for page, titles in {
+            "relay": (
+                *("Start a cloud and a relay", "Write and read through it", "Read from Python"),
+                *("Cut the link", "Restart the relay while the link is down", "Clean up"),
+            ),
+            "operators": (
+                *("Start a cloud and one relay", "Write the operators", "Run all three"),
+                *("Count the watches", "Cut the link"),
+                *("Change something that the edge cannot see", "Clean up"),
+            ),
+            "sedna": (
+                *("Start a cloud", "Start two GMs", "Start an edge node", "Start the job"),
+                *("Kill the leading GM", "See the job go on", "Clean up"),
+            ),
+        }.items()
+        for title in titles
     },
     ("docs/how-to/manifests.md", "Add the elector in five minutes"): (
         "tests/integration/manifests/test_document.py"

@@ -25,12 +25,14 @@ PROGRAMS = {
     "LC": lc(),
 }
 # Sub-commands, benchmarks, demo and ordeals: flags stand in them in so many words.
-COMMANDS = re.compile(r"((_command|check|__main__|commands/(ctl/)?\w+)\.py|cni/command\.go)$")
+COMMANDS = re.compile(
+    r"((_command|check|__main__|fault_proxy/process|commands/(ctl/)?\w+)\.py|cni/command\.go)$"
+)
 # Of kubectl, curl and keepalived, each of which some document names.
 FOREIGN = {
     *("--container", "--namespace", "--server-side", "--force-conflicts", "--replicas", "--for"),
     *("--selector", "--all-namespaces", "--cascade", "--timeout", "--field-selector"),
-    *("--cert", "--key", "--from-file"),
+    *("--cert", "--key", "--from-file", "--watch"),
     # etcdutl's.
     *("--bump-revision", "--mark-compacted"),
     *("--fail", "--config-test", "--patch-file"),
