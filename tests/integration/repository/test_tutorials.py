@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from tests.unit.repository.checkout import ROOT, blocks
-from tools.harness.controlplane.fixtures import require_program
+from tools.harness.controlplane.fixtures import lack, require_program
 from tools.harness.controlplane.reservation import Reservation
 
-# Seconds on a busy machine; a quiet one needs 15, the job of Sedna 50.
-TIMEOUT = 180.0
+# Seconds on a busy machine; a quiet one needs 15, the job of Sedna 50, the site 150.
+TIMEOUT = 400.0
 PROGRAMS = Path(sys.executable).parent
 # Headings of the pages, in their order.
 RELAY = (
@@ -36,6 +36,13 @@ OPERATORS = (
     "Count the watches",
     "Cut the link",
     "Change something that the edge cannot see",
+    "Clean up",
+)
+POOL = (
+    "Start the site",
+    "Make it a pool",
+    "Cut the link of a node",
+    "Let a node die",
     "Clean up",
 )
 SEDNA = (
@@ -97,6 +104,26 @@ def test_three_operators_share_a_relay_as_their_tutorial_says(folder: Path) -> N
     assert "press at 200" not in cut
     assert "press at 200 alarm on\npress at 200 alarm off\n" in back
     assert not [*folder.glob("*.py"), *folder.glob("relay*")]
+
+
+@pytest.mark.long
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_site_of_three_nodes_is_as_its_tutorial_says(folder: Path) -> None:
+    for name in ("kube-apiserver", "etcd", "kube-controller-manager"):
+        require_program(name)
+    own_network = ["unshare", "--map-root-user", "--net"]
+    if subprocess.run([*own_network, "true"], check=False).returncode:
+        lack("unshare cannot make a network of its own")
+    told = _typed("docs/tutorials/pool.md", POOL, folder, network=own_network)
+    lent = re.search(r"^n1 .* Lent +(n\d)", told, re.M)
+    assert lent is not None
+    assert lent[1] in ("n2", "n3")
+    assert "Ready of n1 is True" in told
+    assert re.search(r"^n3 +Silent", told, re.M)
+    assert "pool.edge-sidecars.io/dead" in told
+    assert re.search(r"^n3 .* Dead ", told, re.M)
+    assert not (folder / "site").exists()
 
 
 @pytest.mark.long

@@ -52,6 +52,10 @@ TYPED = {
                 *("Count the watches", "Cut the link"),
                 *("Change something that the edge cannot see", "Clean up"),
             ),
+            "pool": (
+                *("Start the site", "Make it a pool", "Cut the link of a node"),
+                *("Let a node die", "Clean up"),
+            ),
             "sedna": (
                 *("Start a cloud", "Start two GMs", "Start an edge node", "Start the job"),
                 *("Kill the leading GM", "See the job go on", "Clean up"),

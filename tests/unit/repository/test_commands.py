@@ -38,6 +38,8 @@ FOREIGN = {
     *("--fail", "--config-test", "--patch-file"),
     # Of 0.2.0, which the changelog names.
     "--origin",
+    # Of unshare.
+    *("--map-root-user", "--net"),
     # Of kubelet.
     *("--bootstrap-kubeconfig", "--config-dir"),
     # Of Helm.
