@@ -46,7 +46,14 @@ FOREIGN = {
     *("--create-namespace", "--set", "--set-string"),
     # Of kind, kubectl, Docker, skopeo, sha256sum and cosign.
     *("--clusterrole", "--serviceaccount", "--labels", "--image", "--input", "--watch"),
-    *("--quiet", "--bundle", "--certificate-identity-regexp", "--certificate-oidc-issuer"),
+    *(
+        "--type",
+        "--quiet",
+        "--bundle",
+        "--new-bundle-format",
+        "--certificate-identity-regexp",
+        "--certificate-oidc-issuer",
+    ),
     # Of kube-apiserver.
     *("--feature-gates", "--runtime-config"),
 }

@@ -35,6 +35,76 @@ def test_each_locked_package_has_a_hash_the_pip_of_nodes_too() -> None:
             assert not name or "--hash=sha256:" in name, f"{file.name}: {name}"
 
 
+# Writes down what it was run with; skopeo says what digest it pushed, docker that of both.
+PUBLISHER = """#!/bin/sh
+echo "$(basename "$0") $*" >> "$CALLS"
+case "$(basename "$0") $*" in
+"skopeo copy --preserve-digests --digestfile "*) echo "sha256:of-$4" | tr -d '\\n' > "$4" ;;
+"docker buildx imagetools inspect "*) echo sha256:of-both ;;
+esac
+"""
+
+
+def test_images_are_published_from_their_archives_and_signed_by_digest(tmp_path: Path) -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/publish.yml").read_text(encoding="utf-8"))
+    steps = workflow["jobs"]["publish"]["steps"]
+    [script] = [it["run"] for it in steps if it.get("name") == "Push and sign the images"]
+    (tmp_path / "images").mkdir()
+    names = ("elector-sidecar", "gm")
+    for stem in (f"{name}-1.2.3-{machine}" for name in names for machine in ("amd64", "arm64")):
+        for suffix in ("tar", "cdx.json"):
+            (tmp_path / "images" / f"{stem}.{suffix}").touch()
+    for program in ("skopeo", "docker", "cosign"):
+        (tmp_path / program).write_text(PUBLISHER, encoding="utf-8")
+        (tmp_path / program).chmod(0o755)
+    subprocess.run(
+        ["bash", "-e", "-c", script],
+        env={
+            "PATH": f"{tmp_path}:{os.environ['PATH']}",
+            "CALLS": str(tmp_path / "calls"),
+            "DIST": str(tmp_path),
+            "VERSION": "1.2.3",
+            "IMAGES": "registry.example/edge",
+        },
+        check=True,
+    )
+    calls = (tmp_path / "calls").read_text(encoding="utf-8").splitlines()
+    signed = [it.split()[-1] for it in calls if it.startswith("cosign ")]
+    assert len(signed) == 3 * len(names)
+    assert [it for it in signed if "@sha256:" not in it] == []
+    for name in names:
+        image = f"registry.example/edge/{name}"
+        both = []
+        for machine in ("amd64", "arm64"):
+            stem = f"{name}-1.2.3-{machine}"
+            [pushed] = [it for it in calls if f" oci-archive:{stem}.tar " in it]
+            assert pushed.endswith(f" docker://{image}:1.2.3-{machine}")
+            both.append(f"{image}@sha256:of-{stem}.digest")
+            kind = f"--type cyclonedx --predicate {stem}.cdx.json"
+            assert f"cosign attest --yes {kind} {both[-1]}" in calls
+        joined = f"docker buildx imagetools create --tag {image}:1.2.3 {' '.join(both)}"
+        assert joined in calls
+        assert f"cosign sign --yes --recursive {image}@sha256:of-both" in calls
+    assert not list((tmp_path / "images").glob("*.digest"))
+
+
+def test_the_sums_of_a_release_are_signed_and_nothing_is_published_unasked() -> None:
+    jobs = yaml.safe_load((ROOT / ".github/workflows/publish.yml").read_text(encoding="utf-8"))[
+        "jobs"
+    ]
+    publishes = re.compile(r"cosign sign|gh release create|skopeo copy|pypi-publish|docker/login")
+    found = 0
+    for job in (jobs["publish"], jobs["keepalived"]):
+        assert job["permissions"]["id-token"] == "write"
+        for step in job["steps"]:
+            if publishes.search(f"{step.get('run', '')} {step.get('uses', '')}"):
+                found += 1
+                assert step["if"] in ("env.IS_RELEASE == 'true'", "vars.PYPI == 'true'")
+    assert found == 6
+    scripts = "\n".join(it.get("run", "") for it in jobs["publish"]["steps"])
+    assert scripts.index("cosign sign-blob") < scripts.index("gh release create")
+
+
 def test_each_image_names_its_registry() -> None:
     """Else each machine's engine decides who serves it, which is often Docker Hub."""
     named = []
