@@ -1,6 +1,6 @@
 """Ends the reserved addresses of pods that are gone, as the relay knows them.
 
-Guarantee: nobody's address is given away while it is not known that the pod is gone: what the relay
+Guarantee: no pod's address is given away while it is not known that the pod is gone: what the relay
 tells while the cloud is out of reach (an answer with an Age), or does not tell, ends nothing.
 """
 
@@ -50,7 +50,7 @@ def collect(
 
 
 async def _present(api: KubeletApi, node: str) -> list[str] | None:
-    """The uids of all pods of a node; None where nobody knows them now.
+    """The uids of all pods of a node; None where they are not known now.
 
     By version 0: kubelet watches the same pods, so the relay knows them without asking upstream.
     """

@@ -15,10 +15,11 @@ from pathlib import Path
 # Each component's package, by the folder in which it is.
 PACKAGES = (
     *("lib/edge_sidecars", "elector-sidecar/elector_sidecar", "relay-sidecar/relay_sidecar"),
-    *("pool-sidecar/pool_sidecar", "gm/gm", "lc/lc"),
+    *("relay-sidecar/relay_node", "pool-sidecar/pool_sidecar", "gm/gm", "lc/lc"),
 )
 _Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 _DIRECTIVE = re.compile(r"(?:type:|noqa|pragma:|fmt:|!)")
+_FIELD = re.compile(r"^`\w+`: ")
 _DRAWING = re.compile(r"^(?: {4}|\|)|\S {3,}\S")
 
 
@@ -71,4 +72,6 @@ def _comments(text: str) -> Iterator[Passage]:
 
 
 def _without_drawings(text: str) -> str:
-    return "\n".join("" if _DRAWING.search(line) else line for line in text.splitlines())
+    """With the same lines; each of a list of fields is an item."""
+    lines = ("" if _DRAWING.search(line) else line for line in text.splitlines())
+    return "\n".join(_FIELD.sub(r"- \g<0>", line) for line in lines)

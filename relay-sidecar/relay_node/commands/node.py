@@ -1,9 +1,9 @@
 """`relay-sidecar node`: the relay as part of a node, before kubelet.
 
 `install` and `uninstall` change files, all or none, and say what they do (exit status 2 for bad
-input, 1 for a node that does not do it); `prepare`, `snapshot` and
-`ipam-gc` are what the units run; `status` and `doctor` look, and change nothing. Each imports what
-it needs itself: all of a node waits for `prepare`.
+input, 1 for a node that does not do it). `prepare`, `snapshot` and `ipam-gc` are what the units
+run. `status` and `doctor` look, and change nothing. Each imports what it needs itself: all of a
+node waits for `prepare`.
 """
 
 import argparse

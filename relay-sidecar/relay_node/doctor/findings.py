@@ -177,7 +177,7 @@ def _of_images(facts: Facts) -> Iterator[Finding]:
 
 def _of_clock(facts: Facts) -> Iterator[Finding]:
     """Without the API server's time a clock is known to be behind where it is at a time before the
-    node's certificate was issued: TLS to the API server fails then, since its certificate is taken
+    node's certificate was issued. TLS to the API server fails then, since its certificate is taken
     for one that does not hold yet."""
     if facts.upstream_time is not None:
         offset = facts.now - facts.upstream_time

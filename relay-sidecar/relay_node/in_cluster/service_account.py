@@ -3,7 +3,7 @@
 Guarantees: a reader finds each file whole, the old or the new one; who finds a token finds what it
 is for; an output without one of the files is never made; files of others are not replaced.
 
-No symbolic links, by which kubelet changes all files at the same moment: an emptyDir in memory is
+No symbolic links, by which kubelet changes all files at the same moment. An emptyDir in memory is
 sticky and belongs to root, so that the kernel follows a link in it only for who made it
 (fs.protected_symlinks, proc_sys_fs(5)), and a pod's main is another user than we are.
 """
@@ -74,7 +74,7 @@ def publish(folder: Path, files: Mapping[str, bytes]) -> bool:
 
 
 def _claim(folder: Path, names: Iterable[str]) -> None:
-    """From then on its files are ours."""
+    """Its files are ours afterwards."""
     if (folder / _MARK).exists():
         return
     for name in names:

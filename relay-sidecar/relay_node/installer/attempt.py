@@ -1,8 +1,8 @@
 """An installation that is not whole yet, recorded on disk before it changes anything.
 
 Guarantee: wherever it was cut short, by an error, a kill or a power cut, what it found is put back
-from that record, any number of times: contents, modes, owners, links, folders, the record of an
-earlier installation, and what the relay wrote into a data directory that it had not before.
+from that record, any number of times. That is contents, modes, owners, links, folders, the record
+of an earlier installation, and what the relay wrote into a data directory that it had not before.
 """
 
 import json
@@ -39,7 +39,7 @@ class Attempt:
     def begin(
         cls, root: Path, data_dir: Path, pending: Sequence[FileChange], kept: Sequence[str]
     ) -> "Attempt":
-        """Keeps what lies at the paths that will change. `kept`: the data directory's entries so
+        """Keeps what lies at the paths that are to change. `kept`: the data directory's entries so
         far. Raises OSError."""
         paths = [root / change.path.relative_to("/") for change in pending]
         folders = file_state.missing_folders(paths)

@@ -1,10 +1,10 @@
 """The node's own certificate authority, and the certificate that the relay shows to its clients.
 
-No key of the cluster is ever on a node: what trusts the relay trusts this CA. Guarantees: whoever
-steals it can speak for this machine's own addresses only (name constraints, RFC 5280 4.2.1.10); the
-CA is made once and its key is readable by its owner only; certificates are valid from 2000 on,
-since the clock of a node that starts without a network may say anything; a file is there whole or
-not at all; what exists and serves is left as it is.
+No key of the cluster is ever on a node: what trusts the relay trusts this CA. Guarantees: A thief
+of its key can speak for this machine's own addresses only (name constraints, RFC 5280 4.2.1.10).
+The CA is made once and its key is readable by its owner only. Certificates are valid from 2000 on,
+since the clock of a node that starts without a network may say anything. A file is there whole or
+not at all. What exists and serves is left as it is.
 """
 
 import datetime

@@ -93,7 +93,7 @@ def config(flags: Sequence[str]) -> Config:
 
 
 def key_file(path: Path, named: Path, *, data_dir: Path) -> None:
-    """Of --keep-secrets; `named`: as the relay will see it. Raises `BadInput`."""
+    """Of --keep-secrets; `named`: as the relay sees it. Raises `BadInput`."""
     try:
         read_key_file(path, data_dir=data_dir, credentials_dir=None)
     except BadInput as error:

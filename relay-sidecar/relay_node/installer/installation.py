@@ -1,9 +1,9 @@
 """Changes of files on a node, all or none, that can be taken back as they were.
 
 What was there is kept before anything is changed, with a record of both; so an installation that
-was cut short anywhere can be repeated or taken back. Guarantees: a file that somebody else changed
-since is never overwritten (it is named, with the copy of its original); every file is there whole
-or not at all, also after a power cut; contents, modes, owners, symbolic links and folders are as
+was cut short anywhere can be repeated or taken back. Guarantees: A file that somebody else changed
+since is never overwritten (it is named, with the copy of its original). Every file is there whole
+or not at all, also after a power cut. Contents, modes, owners, symbolic links and folders are as
 they were once all is taken back.
 """
 

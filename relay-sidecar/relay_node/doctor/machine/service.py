@@ -1,6 +1,6 @@
 """Whether one service of a node starts at a boot, as the disk has it now.
 
-What a unit's files cannot tell is told by the unit itself: one that was started after its files
+What a unit's files cannot show the unit itself does: one that was started after its files
 were changed last has shown that it starts with them.
 """
 

@@ -100,9 +100,12 @@ def test_what_breaks_a_rule_in_a_module_is_found_with_its_line(source: str, what
     [
         'def _f() -> None:\n    """No stop"""\n',
         'class C:\n    """It has:\n\n        a drawing that nobody reads   as prose\n    """\n',
+        'class C:\n    """It has:\n\n' + "    `x`: one two three\n" * 15 + '    """\n',
         "x = 1  # noqa: E501 nobody\n",
         'class C:\n    """Tells whatever it has."""\n',
     ],
 )
-def test_drawings_directives_and_words_with_a_plain_meaning_in_code_are_free(source: str) -> None:
+def test_drawings_lists_directives_and_words_with_a_plain_meaning_in_code_are_free(
+    source: str,
+) -> None:
     assert list(module_problems("m.py", source, RULES)) == []
