@@ -58,12 +58,14 @@ class World:
 
 @dataclass(frozen=True)
 class Setup:
-    """How one side's pods are started. `has_main`: each sidecar has a main and its health gate."""
+    """How one side's pods are started. `has_main`: each sidecar has a main and its health gate;
+    `has_drain`: it asks its main before a release."""
 
     kind: str
     flags: tuple[str, ...] = ()
     is_proxied: bool = False
     has_main: bool = False
+    has_drain: bool = False
     replicas: int = 3
 
 
@@ -132,6 +134,8 @@ class Side:
             main = self._mains[name] = MainProcess()
             self._stack.callback(main.stop)
             flags += ["--health-url", main.url]
+            if self._setup.has_drain:
+                flags += ["--drain-url", main.url]
         return ElectorPod(
             name,
             LEASE,

@@ -27,6 +27,11 @@ FAST_RELEASE = Target(
     "median <= 0.1 s, max <= 0.3 s", lambda values: median(values) <= 0.1 and max(values) <= 0.3
 )
 
+SWITCHED = Target(
+    "median <= 0.2 s, max <= 0.5 s", lambda values: median(values) <= 0.2 and max(values) <= 0.5
+)
+NEARLY_AT_ONCE = never_above(0.2, "s")
+
 
 def rows(results: Results) -> list[Row]:
     """Only those of the scenarios that were played."""
@@ -35,6 +40,7 @@ def rows(results: Results) -> list[Row]:
         *_outage(results),
         *_lease(results),
         *_frozen(results),
+        *_moves(results),
         *_exclusive(results),
         *_cost(results),
         *_startup(results),
@@ -119,6 +125,23 @@ def _frozen(results: Results) -> list[Row]:
         pair = results.pair("frozen-term", "foreign_blanked")
         what = "frozen, SIGTERM queued, woken: foreign Lease blanked"
         found.append(count_row(what, *pair, target=NEVER))
+    return found
+
+
+def _moves(results: Results) -> list[Row]:
+    """client-go has nothing of it."""
+    found = []
+    for scenario, metric, what, target in (
+        ("switchover", "gap", "switchover to a named pod: without a leader", SWITCHED),
+        ("switchover-to-none", "gap", "... that is gone: without a leader", never_above(3.5, "s")),
+        ("hold", "until_free", "hold to no leader, a main that drains at once", NEARLY_AT_ONCE),
+        ("hold", "until_led", "resume to a leader", never_above(0.5, "s")),
+    ):
+        if results.has(scenario):
+            found.append(row(what, "s", *results.pair(scenario, metric), target=target))
+    if results.has("switchover"):
+        pair = results.pair("switchover", "is_where_asked")
+        found.append(count_row("switchover: the named pod leads", *pair, target=ALWAYS))
     return found
 
 
