@@ -38,8 +38,9 @@ PATH = "/livez"
 MAX_ANSWER = 64 * 1024
 # Enough for what a flapping link does between two looks of a reader.
 OUTAGES_KEPT = 16
-# Seconds for which the first requests wait to learn whether there is an upstream. Where the process
-# before this one ended in an outage, which is likely to go on: what a quick link takes to answer.
+# Seconds for which the first requests, all of them together, wait to learn whether there is an
+# upstream. Where the process before this one ended in an outage, which is likely to go on: what a
+# quick link takes to answer.
 FIRST_VERDICT = 0.3
 FIRST_VERDICT_IN_OUTAGE = 0.1
 # Seconds from the first sign of an outage on in which requests wait for its end, all of them
@@ -77,6 +78,8 @@ class LinkProbe:
         self._outages: deque[Outage] = deque(maxlen=OUTAGES_KEPT)
         self._kick = asyncio.Event()
         self._known = asyncio.Event()
+        # By the loop's clock, until when requests wait for that; None before the first request.
+        self._known_by: float | None = None
         # Why upstream was not reached when that was tried last; "" where it was.
         self._cause = self._logged_cause = ""
         # Those that are under way, the oldest first.
@@ -138,12 +141,14 @@ class LinkProbe:
         return tuple(self._outages)
 
     async def known(self) -> None:
-        """Returns when there is a first verdict, or after a moment."""
+        """Returns when there is a first verdict, or a moment after the first request."""
         if self._known.is_set():
             return
-        timeout = FIRST_VERDICT_IN_OUTAGE if self.link.was_down else FIRST_VERDICT
+        if self._known_by is None:
+            patience = FIRST_VERDICT_IN_OUTAGE if self.link.was_down else FIRST_VERDICT
+            self._known_by = asyncio.get_running_loop().time() + patience
         with suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout_at(self._known_by):
                 await self._known.wait()
 
     async def settled(self) -> bool:

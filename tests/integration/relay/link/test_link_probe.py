@@ -201,6 +201,28 @@ def test_r5_after_a_restart_in_an_outage_first_requests_wait_less_for_the_first_
     uvloop.run(wait())
 
 
+def test_r5_requests_wait_together_for_the_first_verdict() -> None:
+    """A client that makes several in a row in a black hole waits once."""
+
+    async def wait() -> None:
+        transport = ApiTransport(Plain("http://127.0.0.1:9"), user_agent="relay-sidecar/test")
+
+        def probe() -> LinkProbe:
+            link = UpstreamLink(probe_interval=NEVER, probe_timeout=TIMEOUT, was_down=True)
+            return LinkProbe(transport, link)
+
+        asked = probe()
+        await asked.known()
+        again, first = (asyncio.create_task(it.known()) for it in (asked, probe()))
+        await asyncio.wait({again, first}, return_when=asyncio.FIRST_COMPLETED)
+        assert again.done()
+        assert not first.done()
+        await first
+        await transport.close()
+
+    uvloop.run(wait())
+
+
 def test_r4_a_probe_of_an_api_server_at_rest_is_a_fifth_of_a_kilobyte_at_most(
     control_plane: ControlPlane, fault_proxy: FaultProxy
 ) -> None:
