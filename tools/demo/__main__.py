@@ -75,7 +75,9 @@ def _show(
 
         backend = stack.enter_context(container_backend(given.cluster, cluster.title))
         stack.callback(_remove, shutdown)
-    return Show(backend, timing, shutdown, pause=given.pause, is_plain=given.plain)
+    return Show(
+        backend, timing, shutdown, pause=given.pause, is_plain=given.plain, stays=given.stay
+    )
 
 
 def _remove(shutdown: Shutdown) -> None:
@@ -114,6 +116,11 @@ def _parser() -> Parser:
         default=None,
         metavar="SECONDS",
         help="seconds between steps; default 2 on a terminal",
+    )
+    parser.add_argument(
+        "--stay",
+        action="store_true",
+        help="after the summary its pages stay open",
     )
     parser.add_argument("--plain", action="store_true", help="lines, also on a terminal")
     return parser

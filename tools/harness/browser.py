@@ -17,6 +17,8 @@ from typing import Any, Final
 
 import aiohttp
 
+from tools.harness.peers.other_informers import Client, command_of, run_build
+
 # Seconds for a browser on a busy machine.
 PATIENCE: Final = 60.0
 POLL: Final = 0.05
@@ -24,6 +26,28 @@ POLL: Final = 0.05
 
 class Lacking(Exception):
     """There is no Chromium; the message says how to get it."""
+
+
+def _build_axe(source: Path, target: Path) -> None:
+    run_build(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], target)
+
+
+AXE: Final = Client(
+    "axe-core",
+    Path(__file__).parent / "peers" / "axe",
+    (("npm", "npm"),),
+    _build_axe,
+    lambda at: (str(at / "node_modules/axe-core/axe.min.js"),),
+)
+# What its policy forbids, and what its scripts throw.
+_PROBLEMS: Final = """window.problems = [];
+addEventListener("securitypolicyviolation", (it) =>
+  problems.push(`${it.violatedDirective} ${it.blockedURI}`));
+addEventListener("error", (it) => problems.push(String(it.message)));
+addEventListener("unhandledrejection", (it) => problems.push(String(it.reason)));"""
+# What is not right in the page, with the elements, "" for nothing.
+_VIOLATIONS: Final = """axe.run().then((found) => found.violations.map((it) =>
+  `${it.id}: ${it.nodes.map((node) => node.html).join(" ")}`).join("; "))"""
 
 
 class Tab:
@@ -46,6 +70,9 @@ class Tab:
 
     async def show(self, url: str, *, width: int, dark: bool = False) -> None:
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        """What goes wrong in it is in `window.problems`."""
+        await self.command("Page.enable")
+        await self.command("Page.addScriptToEvaluateOnNewDocument", source=_PROBLEMS)
         await self.command("Emulation.setDeviceMetricsOverride", **size)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         await self.command("Emulation.setEmulatedMedia", features=[scheme])
@@ -68,6 +95,12 @@ class Tab:
                     if found := await self.evaluate(expression):
                         return found
                 await asyncio.sleep(POLL)
+
+    async def violations(self) -> str:
+        """Of axe-core's rules; "" for none. Raises BuildError where it cannot be fetched."""
+        [path] = await asyncio.to_thread(command_of, AXE)
+        await self.evaluate(await asyncio.to_thread(Path(path).read_text, encoding="utf-8"))
+        return str(await self.evaluate(_VIOLATIONS))
 
     async def screenshot(self) -> bytes:
         """As PNG."""

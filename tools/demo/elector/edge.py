@@ -53,6 +53,11 @@ class Edge:
         self._stop = threading.Event()
         self._looking = threading.Thread(target=self._look, name="look-at-edge")
 
+    @property
+    def page(self) -> str:
+        """For a browser."""
+        return f"http://{self._host}:{self._status_port}/"
+
     def __enter__(self) -> Self:
         return self
 

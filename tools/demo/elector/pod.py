@@ -50,6 +50,11 @@ class Pod:
         self._main = parts.main
         self._link = parts.link
 
+    @property
+    def page(self) -> str:
+        """For a browser."""
+        return f"http://{self.host}:{self.port}/"
+
     def start(self) -> None:
         """As kubelet does for a native sidecar: the sidecar first, then the main."""
         self._sidecar.start()

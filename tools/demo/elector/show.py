@@ -4,6 +4,7 @@ Owns the order: API server, pods and edge, steps, summary, end. Guarantee: the v
 outside observers saw, not what electors logged.
 """
 
+import time
 from contextlib import ExitStack
 from functools import partial
 
@@ -17,7 +18,7 @@ from tools.demo.elector.tables import KEYS, picture
 from tools.demo.elector.watcher import Watcher, check_ledger
 from tools.demo.environment import Backend, Environment
 from tools.demo.keys import Keys
-from tools.demo.runner import Runner
+from tools.demo.runner import POLL_INTERVAL, Runner
 from tools.demo.screen import Display, Screen, summary_table
 from tools.demo.script import Script, Step
 from tools.demo.shutdown import Shutdown
@@ -38,12 +39,14 @@ class Show:
         *,
         pause: float | None,
         is_plain: bool,
+        stays: bool,
     ) -> None:
         self._ground = backend
         self._timing = timing
         self._ending = shutdown
         self._glass = Display(is_plain=is_plain)
         self._console = self._glass.console
+        self._stays = stays
         self._pause = pause if pause is not None else TERMINAL_PAUSE * self._glass.is_live
 
     def run(self) -> int:
@@ -59,12 +62,23 @@ class Show:
                 self._ending.note_signals()
                 environment = stack.enter_context(self._ground.open())
                 state = self._scene(stack, environment, screen)
+                screen.say(f"pages: {_pages(state)}")
                 script = _script(state)
                 with Keys(script.pressed) as keys:
                     screen.open(lambda: picture(state), KEYS if keys.is_there else "")
                     script.play(has_keys=keys.is_there)
             # While the pods still live: below the table, which stays as it was last.
-            return self._conclude(state)
+            status = self._conclude(state)
+            if self._stays and not self._ending.is_asked:
+                self._stay(state)
+            return status
+
+    def _stay(self, state: DemoState) -> None:
+        """Until a signal."""
+        pages = _pages(state)
+        self._console.print(f"pages stay open until Ctrl-C: {pages}", soft_wrap=True)
+        while not self._ending.is_asked:
+            time.sleep(POLL_INTERVAL)
 
     def _scene(self, stack: ExitStack, environment: Environment, screen: Screen) -> DemoState:
         plane = environment.plane
@@ -114,6 +128,10 @@ class Show:
                 if tail:
                     self._console.print(f"{name}:", *tail, sep="\n  ", soft_wrap=True)
         return 0 if is_good else 1
+
+
+def _pages(state: DemoState) -> str:
+    return " ".join((*(pod.page for pod in state.pods), state.edge.page))
 
 
 def _script(state: DemoState) -> Script:

@@ -1,20 +1,19 @@
 // Who leads, the LCs that are connected, and jobs by their stage.
-import { age, countdown, el, facts, headline, section, start, svg, table } from "./shell.js";
+import { age, countdown, el, facts, headline, section, spaced, start, svg, table } from "./shell.js";
 
 let full = 1;
 
 function jobs(counts) {
   if (!counts.length) return el("p", {}, "none");
   const most = Math.max(...counts.map((it) => it.objects), 1);
-  return table("jobs by stage", ["kind", "stage", "jobs", ""], counts.map((it) => [it.kind, it.state || "none yet", it.objects,
+  return table("jobs by stage", ["kind", "stage", "jobs", "share"], counts.map((it) => [it.kind, it.state || "none yet", it.objects,
     svg("svg", { viewBox: "0 0 100 8", preserveAspectRatio: "none", height: 8, "aria-hidden": "true" },
       svg("rect", { class: "fill-own", width: (it.objects / most) * 100, height: 8 }))]));
 }
 
-// Fields of a node, whatever this release has.
+// Any value of a row's fields.
 const shown = (value) => (value === true ? "yes" : value === false ? "no" : value === null ? "-" : Array.isArray(value) ? value.join(", ") : value);
 const titles = (rows) => [...new Set(rows.flatMap((it) => Object.keys(it)))];
-const spaced = (name) => name.replace(/Seconds$/, "").replace(/[A-Z]/g, (it) => ` ${it.toLowerCase()}`);
 function each(label, rows) {
   if (!rows.length) return el("p", {}, "none");
   const names = titles(rows);

@@ -1,5 +1,5 @@
 // The link's last day with its outages, the streams, what is kept against its budget, who reads.
-import { age, budget, bytes, el, facts, headline, key, moment, section, seconds, start, strip, table } from "./shell.js";
+import { age, budget, bytes, el, facts, headline, key, moment, section, seconds, spaced, start, strip, table } from "./shell.js";
 
 const DAY = 86400;
 const STATES = { up: ["The link is up", "good"], unauthorized: ["The relay's credentials are refused", "bad"],
@@ -48,7 +48,7 @@ function draw(status, wall) {
       memory.seenLimitBytes ? budget("objects read by name", memory.seenBytes, memory.seenLimitBytes, bytes) : null),
     section("Who reads",
       budget("watches", status.watchers, status.maxWatchers),
-      status.listeners.length ? table("listeners", Object.keys(status.listeners[0]), status.listeners.map((it) => Object.values(it))) : null),
+      status.listeners.length ? table("listeners", Object.keys(status.listeners[0]).map(spaced), status.listeners.map((it) => Object.values(it))) : null),
     section("Streams", status.streams.length
       ? table("streams", ["resource", "namespace", "selector", "state", "objects", "size", "age", "watches"], streams)
       : el("p", {}, "none")),

@@ -34,7 +34,7 @@ export const facts = (rows) => el("dl", {}, rows.filter(([, value]) => value !==
 /** A table that scrolls by itself where it is wider than the page. */
 export function table(label, titles, rows) {
   const cell = (it) => el("td", { class: typeof it === "number" ? "number" : undefined }, it ?? "-");
-  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
+  return el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": label },
     el("table", {},
       el("thead", {}, el("tr", {}, titles.map((it) => el("th", { scope: "col" }, it)))),
       el("tbody", {}, rows.map((row) => el("tr", {}, row.map(cell))))));
@@ -60,11 +60,14 @@ export const key = (entries) => el("ul", { class: "key" }, entries.map(([kind, t
 export function strip(label, begin, end, spans) {
   const scale = 1000 / (end - begin || 1);
   const at = (moment) => Math.max(0, Math.min(1000, (moment - begin) * scale));
-  return svg("svg", { viewBox: "0 0 1000 60", preserveAspectRatio: "none", role: "img", "aria-label": label, height: 48 },
+  return svg("svg", { viewBox: "0 0 1000 60", preserveAspectRatio: "none", role: "img", "aria-label": label, class: "strip" },
     svg("rect", { class: "fill-rest", width: 1000, height: 60 }),
     spans.map((it) => svg("rect", { class: `fill-${it.kind}`, x: at(it.from), y: 0, height: 60,
       width: Math.max(at(it.to) - at(it.from), 2) }, svg("title", {}, it.title))));
 }
+
+/** A field's name in words. */
+export const spaced = (name) => name.replace(/Seconds$/, "").replace(/[A-Z]/g, (it) => ` ${it.toLowerCase()}`);
 
 /** Two units at most. */
 export function age(seconds) {
