@@ -33,8 +33,9 @@ class RelayTelemetry:
     def __init__(self, relay: Measured, *, namespace: str) -> None:
         self._relay = relay
         self._latest = relay.measured()
-        # Unix time; outages that began until then are exported.
-        self._exported_until = 0.0
+        # Unix time; outages that began until then are exported, as those of an earlier life.
+        past = relay.status().link.outages
+        self._exported_until = max((outage.began for outage in past), default=0.0)
         self._exporter = Exporter(
             "relay_sidecar",
             lambda: self._latest,

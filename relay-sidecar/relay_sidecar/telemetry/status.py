@@ -60,14 +60,15 @@ class StreamStatus:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """`began`: Unix time; `seconds`: how long it lasted."""
+    """`began`: Unix time; `seconds`: how long it lasted; `why`: what was met with as it began."""
 
     began: float
     seconds: float
+    why: str = ""
 
     def document(self) -> dict[str, Any]:
         began = rfc3339.stamp_of(self.began, "milliseconds")
-        return {"began": began, "seconds": _rounded(self.seconds)}
+        return {"began": began, "seconds": _rounded(self.seconds), "why": self.why or None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,8 +123,18 @@ class UpstreamLinkStatus:
             "downSeconds": _rounded(self.down_for),
             "cause": self.cause or None,
             "wasUp": self.was_up,
-            "outages": [outage.document() for outage in self.outages],
+            "outages": self._past(),
         }
+
+    def history(self, now: float) -> dict[str, Any]:
+        """The document of /history; `now`: Unix time."""
+        present = None
+        if self.down_for is not None:
+            present = Outage(now - self.down_for, self.down_for, self.cause).document()
+        return {"server": self.server, "outages": self._past(), "present": present}
+
+    def _past(self) -> list[dict[str, Any]]:
+        return [outage.document() for outage in self.outages]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,12 +7,15 @@ failure instead of two.
 """
 
 import asyncio
+import json
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
+import msgspec
 from yarl import URL
 
 from edge_sidecars.kubeapi import ApiTransport, ProxyRefused, Request, TooLong, Unreachable
@@ -36,8 +39,10 @@ from relay_sidecar.upstream.failures import evidence_of
 # It needs no rights, and a relay that is upstream answers it too.
 PATH = "/livez"
 MAX_ANSWER = 64 * 1024
-# Enough for what a flapping link does between two looks of a reader.
-OUTAGES_KEPT = 16
+# Some weeks of a bad link; in the journal they take up to 15 KB.
+OUTAGES_KEPT = 50
+# Characters of the reason of one.
+MAX_WHY = 200
 # Seconds for which the first requests, all of them together, wait to learn whether there is an
 # upstream. Where the process before this one ended in an outage, which is likely to go on: what a
 # quick link takes to answer.
@@ -56,10 +61,17 @@ MAX_PROBES = 4
 
 
 class LinkProbe:
-    """Each of `on_change` is called with each new verdict. `is_logged`: so is each new state."""
+    """Each of `on_change` is called with each new verdict. `is_logged`: so is each new state.
+    `outages`, `present`: of an earlier life, and in which it ended."""
 
     def __init__(
-        self, transport: ApiTransport, link: UpstreamLink, *, is_logged: bool = True
+        self,
+        transport: ApiTransport,
+        link: UpstreamLink,
+        *,
+        is_logged: bool = True,
+        outages: Sequence[Outage] = (),
+        present: Outage | None = None,
     ) -> None:
         self.on_change: list[Callable[[bool], None]] = []
         # Called when this process stood still for a while.
@@ -73,9 +85,12 @@ class LinkProbe:
         self._told_state: LinkState | None = None
         # Upstream answers the relay's own credentials with 401.
         self._is_unauthorized = False
-        # Unix time, and boot-clock time.
-        self._down_at: tuple[float, float] | None = None
-        self._outages: deque[Outage] = deque(maxlen=OUTAGES_KEPT)
+        # What an outage began with, and when by the boot clock.
+        self._down_at: tuple[Outage, float] | None = None
+        if present is not None:
+            ago = max(time.time() - present.began, 0.0)
+            self._down_at = present, boottime() - ago
+        self._outages: deque[Outage] = deque(outages, maxlen=OUTAGES_KEPT)
         self._kick = asyncio.Event()
         self._known = asyncio.Event()
         # By the loop's clock, until when requests wait for that; None before the first request.
@@ -139,6 +154,11 @@ class LinkProbe:
     def outages(self) -> tuple[Outage, ...]:
         """Those that are over, the newest last."""
         return tuple(self._outages)
+
+    @property
+    def present(self) -> Outage | None:
+        """What the outage began with that is not over."""
+        return None if self._down_at is None else self._down_at[0]
 
     async def known(self) -> None:
         """Returns when there is a first verdict, or a moment after the first request."""
@@ -397,33 +417,62 @@ class LinkProbe:
 
     def _note_outage(self, *, is_up: bool) -> None:
         now = boottime()
-        if not is_up:
+        if not is_up and self._down_at is None:
             began = self.link.down_since(now) or now
-            self._down_at = time.time() - (now - began), began
-        elif self._down_at is not None:
-            (wall, began), self._down_at = self._down_at, None
-            self._outages.append(Outage(wall, now - began))
+            self._down_at = Outage(time.time() - (now - began), 0.0, self._cause[:MAX_WHY]), began
+        elif is_up and self._down_at is not None:
+            (outage, began), self._down_at = self._down_at, None
+            self._outages.append(replace(outage, seconds=now - began))
 
 
 # The journal's.
 SPACE: Final = "link"
 _DOWN: Final = b"down"
+_OUTAGES: Final = b"outages"
 
 
 class PersistedVerdict:
-    """`saved`: what an earlier life left in `SPACE`; `was_down`: as it ended."""
+    """`saved`: what an earlier life left in `SPACE`; `was_down`: as it ended; `outages` that were
+    over then; `present`: what the one began with that was not."""
 
     def __init__(self, journal: Journal, saved: Mapping[bytes, bytes]) -> None:
-        self.was_down = self._is_down = _DOWN in saved
+        self.was_down = _DOWN in saved
+        self.outages = _decoded(saved.get(_OUTAGES, b""))
+        self.present = next(iter(_decoded(saved.get(_DOWN, b""))), None)
+        # As the journal has them.
+        self._down = saved.get(_DOWN)
+        self._past = saved.get(_OUTAGES)
         self._journal = journal
         journal.rewrite_from(self._state)
 
-    def link(self, is_up: bool) -> None:
-        """The link's verdict is this now."""
-        if is_up == self._is_down:
-            self._is_down = not is_up
-            self._journal.send(Blob(SPACE, _DOWN, b"" if self._is_down else None))
+    def link(
+        self, is_up: bool, present: Outage | None = None, outages: Sequence[Outage] = ()
+    ) -> None:
+        """The link's verdict is this now, and these are its outages."""
+        if is_up == (self._down is None):
+            return
+        self._down = None if is_up else _encoded([] if present is None else [present])
+        records = [Blob(SPACE, _DOWN, self._down)]
+        if is_up and outages:
+            self._past = _encoded(outages)
+            records.append(Blob(SPACE, _OUTAGES, self._past))
+        self._journal.send(*records)
 
     def _state(self) -> Iterator[Blob]:
-        if self._is_down:
-            yield Blob(SPACE, _DOWN, b"")
+        for name, value in ((_DOWN, self._down), (_OUTAGES, self._past)):
+            if value is not None:
+                yield Blob(SPACE, name, value)
+
+
+def _encoded(outages: Sequence[Outage]) -> bytes:
+    rows = [(it.began, round(it.seconds, 3), it.why) for it in outages]
+    return json.dumps(rows, separators=(",", ":")).encode()
+
+
+def _decoded(content: bytes) -> tuple[Outage, ...]:
+    """() for what is none, as what an earlier release wrote."""
+    try:
+        rows = msgspec.json.decode(content, type=list[tuple[float, float, str]])
+    except msgspec.DecodeError:
+        return ()
+    return tuple(Outage(*row) for row in rows[-OUTAGES_KEPT:])

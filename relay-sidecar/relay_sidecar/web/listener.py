@@ -1,4 +1,5 @@
-"""The relay's sockets, and the endpoints on its own port: /livez, /readyz, /metrics, /status.
+"""The relay's sockets, and the endpoints on its own port: /livez, /readyz,
+/metrics, /status, /history.
 
 Guarantees: clients never use up the descriptors that upstream, the journal and the other listener
 need; a client that watches or waits keeps its connection; a new connection gets the newest
@@ -7,8 +8,10 @@ Kubernetes API, offline or not; `?upstream=true`: and the link is up. No endpoin
 """
 
 import ssl
+import time
 from dataclasses import replace
 from functools import partial
+from json import dumps
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -16,7 +19,14 @@ from edge_sidecars.kubeapi.credentials import WatchedFiles, verify_clients
 from edge_sidecars.runtime.cli.values import Address, BadInput, describe_failure
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.connections import Handler
-from edge_sidecars.runtime.web.endpoints import is_asked, own_routes, routed, text
+from edge_sidecars.runtime.web.endpoints import (
+    is_asked,
+    json,
+    own_routes,
+    query,
+    routed,
+    text,
+)
 from edge_sidecars.runtime.web.intake import MAX_HEAD
 from edge_sidecars.runtime.web.listener import WRITE_TIMEOUT, Listener, ListenerOptions
 from edge_sidecars.runtime.web.page.asked import Page
@@ -139,10 +149,16 @@ class OwnEndpoints:
             measure=lambda: measure(relay.status(), relay.counters),
             status=lambda: relay.status(of_restart=True).json(),
         )
+        self.routes["/history"] = ("GET", self._history)
         self._page = Page("relay", lambda: relay.status().json())
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         return await routed(request, self.routes, self._page)
+
+    async def _history(self, request: web.BaseRequest) -> web.StreamResponse:
+        query(request)
+        document = self._relay.link.history(time.time())
+        return json(dumps(document, separators=(",", ":")).encode())
 
     async def _readyz(self, request: web.BaseRequest) -> web.StreamResponse:
         asks_upstream = is_asked(request, "upstream")

@@ -202,7 +202,8 @@ def _upstream(
     connect = partial(upstream_transport, config, credentials, stack)
     transport = connect(detour=features.proxy)
     verdict = PersistedVerdict(opened.journal, opened.saved.kept.get(LINK_SPACE, {}))
-    probe = LinkProbe(transport, upstream_link(config, was_down=verdict.was_down))
+    link = upstream_link(config, was_down=verdict.was_down)
+    probe = LinkProbe(transport, link, outages=verdict.outages, present=verdict.present)
     counters = RelayCounters(rows_rejected=opened.rows_rejected)
     source = upstream_source(config, transport, probe, counters)
     return _Upstream(transport, connect, probe, verdict, source, counters)
@@ -293,7 +294,7 @@ def _subscribe(
     """Which part is called at which event, in this order."""
     streams, known, published = cache.streams, cache.documents, cache.schemas
     up.probe.on_change += (
-        up.verdict.link,
+        lambda is_up: up.verdict.link(is_up, up.probe.present, up.probe.outages),
         up.counters.link_changed,
         partial(_end_requests, up.transport, proxy, up.probe),
         cache.refresh.link,

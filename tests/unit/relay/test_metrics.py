@@ -59,7 +59,7 @@ STATUS = RelayStatus(
         server="https://10.0.0.1:443",
         state="up",
         down_for=None,
-        outages=(Outage(began=1795309323.5, seconds=61.2349),),
+        outages=(Outage(began=1795309323.5, seconds=61.2349, why="refused"),),
     ),
     journal=JournalStatus(directory="/data", failure=None, note=None),
     streams=(PODS, NEVER_LISTED),
@@ -106,7 +106,7 @@ def test_the_document_is_plain_json_with_versions_as_text() -> None:
         "wasUp": True,
         "cause": None,
         "proxy": None,
-        "outages": [{"began": "2026-11-22T01:02:03.500Z", "seconds": 61.235}],
+        "outages": [{"began": "2026-11-22T01:02:03.500Z", "seconds": 61.235, "why": "refused"}],
     }
     assert told["objects"] == 3
     assert told["streams"][0]["resourceVersion"] == str(2**60)

@@ -38,8 +38,10 @@ _MAGIC: Final = b"\xffmac\x01"
 _HEAD: Final = len(_MAGIC) + TAG_SIZE
 _MODULUS: Final = 1 << (8 * TAG_SIZE)
 _SUM_NAME: Final = "the sum of all tags"
-# What a relay that is cut off writes by itself: the clock, and that the link is down.
-_WRITTEN_WHILE_CUT: Final = frozenset({("access", b"clock"), ("link", b"down")})
+# What a relay writes by itself: the clock, that the link is down, and earlier outages.
+_WRITTEN_BY_ITSELF: Final = frozenset(
+    {("access", b"clock"), ("link", b"down"), ("link", b"outages")}
+)
 
 Row = tuple[str, bytes]
 
@@ -129,7 +131,7 @@ class AuthenticRows:
             self._gone.discard(row)
         if not self._may_write:
             # From upstream's first decision on, the disk is to have what is known.
-            self._may_write = row not in _WRITTEN_WHILE_CUT
+            self._may_write = row not in _WRITTEN_BY_ITSELF
             return self._all_untagged() if self._may_write else ()
         return (blob,)
 

@@ -294,6 +294,41 @@ def test_metrics_and_outages_go_to_a_collector(
     assert collector.metric("relay_journal_failed") == 0
 
 
+def test_an_outage_outlasts_the_process_in_which_it_began(
+    control_plane: ControlPlane, fault_proxy: FaultProxy
+) -> None:
+    server = f"--server=https://127.0.0.1:{fault_proxy.port}"
+    flags = [f"--kubeconfig={control_plane.admin_kubeconfig()}", server]
+    with RelayProcess(flags) as relay:
+        status = Caller(f"http://127.0.0.1:{relay.status_port}")
+        relay.wait_link(up=True)
+        assert status.get("/history").json()["outages"] == []
+        fault_proxy.refuse()
+        relay.wait_link(up=False)
+        present = status.get("/history").json()["present"]
+        assert present["why"] == relay.status()["link"]["cause"]
+        # Written when the process is told to end, at the latest.
+        assert relay.terminate() == 0
+        ended_at = time.time()
+        relay.start()
+        relay.wait_link(up=False)
+        fault_proxy.heal()
+        relay.wait_link(up=True)
+        for _ in range(2):
+            found = status.get("/history").json()
+            [outage] = found["outages"]
+            began = datetime.fromisoformat(outage["began"]).timestamp()
+            assert began == pytest.approx(
+                datetime.fromisoformat(present["began"]).timestamp(), abs=0.5
+            )
+            assert began + outage["seconds"] > ended_at
+            assert outage["why"] == present["why"]
+            assert found["present"] is None
+            assert relay.terminate() == 0
+            relay.start()
+            relay.wait_link(up=True)
+
+
 def test_a_collector_that_does_not_answer_does_not_delay_the_end(
     control_plane: ControlPlane, fault_proxy: FaultProxy
 ) -> None:
