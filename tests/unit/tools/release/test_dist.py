@@ -3,9 +3,11 @@
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 from tests.unit.repository.checkout import ROOT
+from tools.images import assemble
 from tools.release.__main__ import SUMS, sums
 
 
@@ -28,3 +30,19 @@ def test_the_wheel_and_the_sdist_are_the_same_at_another_time(tmp_path: Path) ->
     one, two = (sums(folder) for folder in folders)
     assert one == two
     assert [line.rpartition(".")[2] for line in one.splitlines()] == ["whl", "gz"]
+    [wheel] = folders[0].glob("*.whl")
+    with zipfile.ZipFile(wheel) as content:
+        assert set(content.namelist()) >= _page_files()
+
+
+def test_an_image_keeps_the_files_of_pages() -> None:
+    """What it leaves out is what no import reaches, and these are opened by their names."""
+    assert not {Path(it).suffix for it in _page_files()} & assemble._UNREAD
+
+
+def _page_files() -> set[str]:
+    library = ROOT / "lib"
+    folder = library / "edge_sidecars/runtime/web/page/files"
+    found = {str(it.relative_to(library)) for it in folder.iterdir()}
+    assert len(found) > 5
+    return found
