@@ -18,6 +18,7 @@ from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.elector import ELECTOR_RULES
 from tools.harness.pods.fleet import STEADY, Fleet
 from tools.harness.pods.observers.observer import wait_for, wait_for_leader
+from tools.harness.pods.shards.sharded import SHARDS, ShardedFleet, owned
 
 CANDIDATES = 50
 # Seconds on a busy machine.
@@ -188,6 +189,27 @@ def test_list_and_history_read_the_leases_alone(elected: Fleet, config: Path) ->
     shards = ctl(config, "shards", elected.lease)
     assert shards.returncode == 1
     assert "has no table of shards" in shards.stderr
+
+
+def test_shards_shows_who_owns_what(control_plane: ControlPlane) -> None:
+    with ShardedFleet(control_plane, control_plane.create_namespace()) as ring:
+        ring.create_empty_lease()
+        pods = ring.spread(2)
+        config = viewer(ring)
+        done = ctl(config, "shards", ring.lease, "-o", "json")
+        assert done.returncode == 0, done.stderr
+        document = json.loads(done.stdout)
+        assert (document["shards"], document["unowned"]) == (SHARDS, [])
+        shown = {it["identity"]: it["owned"] for it in document["members"]}
+        assert shown == {pod.identity: owned(pod) for pod in pods}
+        assert all(it["provenUntil"] for it in document["members"])
+        titles, *rows = ctl(config, "shards", ring.lease).stdout.splitlines()
+        assert titles.split()[:2] == ["MEMBER", "OWNED"]
+        assert [row.split()[:2] for row in rows] == [
+            [pod.name, str(SHARDS // 2)] for pod in sorted(pods, key=lambda it: it.identity)
+        ]
+        listed = ctl(config, "list").stdout.splitlines()[1:]
+        assert [row.split()[1:3] for row in listed] == [[ring.lease, "(shards)"]], "no member's"
 
 
 def test_watch_writes_a_line_at_each_change_and_none_at_a_renewal(
