@@ -22,6 +22,7 @@ MANUAL = {
     "tests/integration/relay/link/test_soak.py",
     "tests/integration/relay/node/test_install.py",
     "tests/node/test_doctor.py",
+    "tests/node/test_elector_image.py",
     "tests/strangers/test_strangers.py",
 }
 # Played by a target of its own only, but for one file.
