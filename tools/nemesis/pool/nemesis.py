@@ -276,6 +276,10 @@ class PoolNemesis(Ordeal):
                 break
             time.sleep(0.5)
         self._findings += [f"watch: {name} ended unequal to upstream" for name in unequal]
+        if unequal:
+            self._say(f"upstream: {upstream.states()}")
+        for name in unequal:
+            self._say(f"{name}: {nodes[name].watch_state()}")
         for name, (_, broken) in held.items():
             self._findings += [f"watch: {name}: {it}" for it in broken]
 

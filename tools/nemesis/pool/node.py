@@ -228,6 +228,11 @@ class PoolNode:
             broken = [text for it in self.informer.stats() for text in it["violations"]]
         return hashes, broken
 
+    def watch_state(self) -> str:
+        """All that its watch client and its relay say of themselves."""
+        with self._network.entered(self.name):
+            return f"{self.informer.states()}, {self.informer.stats()}, {self.relay.status()}"
+
     @property
     def lan_pairs(self) -> list[Pair]:
         """From it and to it."""
