@@ -74,7 +74,8 @@ def render(metrics: Iterable[Metric]) -> str:
         lines.append(f"# TYPE {metric.name} {metric.kind.value}")
         for labels, value in metric.samples:
             listed = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-            lines.append(f"{metric.name}{{{listed}}} {value:.15g}")
+            series = f"{metric.name}{{{listed}}}" if labels else metric.name
+            lines.append(f"{series} {value:.15g}")
     return "\n".join(lines) + "\n"
 
 

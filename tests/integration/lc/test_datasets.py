@@ -113,7 +113,7 @@ def test_what_is_wrong_is_reported_with_what_to_do_and_so_is_the_repair(
     with lc:
         note = noted(lc, "a", told)
         reported(lc, "a", {"problem": note.removeprefix("problem: ")})
-        assert "lc_dataset_problems{} 1" in lc.metrics()
+        assert "lc_dataset_problems 1" in lc.metrics()
         if place.is_symlink() or not place.is_dir():
             place.unlink(missing_ok=True)
         else:
@@ -121,7 +121,7 @@ def test_what_is_wrong_is_reported_with_what_to_do_and_so_is_the_repair(
         place.write_text("1\n")
         noted(lc, "a", "1 samples")
         reported(lc, "a", {"numberOfSamples": 1})
-        assert "lc_dataset_problems{} 0" in lc.metrics()
+        assert "lc_dataset_problems 0" in lc.metrics()
 
 
 def test_a_file_that_may_not_be_read_is_said_until_it_may() -> None:

@@ -35,7 +35,7 @@ def test_a_thousand_datasets_stay_small_and_every_write_succeeds() -> None:
         # Some rounds later nothing has grown.
         lc.until(lambda status: _counts(lc) > 4 * DATASETS, timeout=60)
         assert lc.memory() < MEMORY
-        assert "lc_store_failures_total{} 0" in lc.metrics()
+        assert "lc_store_failures_total 0" in lc.metrics()
         assert len(waiting(lc)) == DATASETS
         lc.kill()
         lc.start(wait=False)
@@ -68,7 +68,7 @@ def test_a_broken_store_is_set_aside_and_said_loudly() -> None:
         assert "set aside as lc.sqlite3.aside-1" in store["note"]
         assert "ERROR" in lc.log_text()
         assert "the store was broken: reports that waited in it are lost" in lc.log_text()
-        assert "lc_store_set_aside{} 1" in lc.metrics()
+        assert "lc_store_set_aside 1" in lc.metrics()
         assert "set aside" in lc.command("status").stdout
 
 

@@ -25,7 +25,7 @@ def test_each_text_has_its_value_or_one_for_each_value_of_its_labels() -> None:
     lines = render(measured(TEXTS, values)).splitlines()
     assert [it for it in lines if it.startswith(("# TYPE", "gm_"))] == [
         "# TYPE gm_leader gauge",
-        "gm_leader{} 1",
+        "gm_leader 1",
         "# TYPE gm_objects gauge",
         'gm_objects{kind="Job"} 2',
         'gm_objects{kind="Model"} 1',
