@@ -123,6 +123,9 @@ def test_p10_what_others_keep_in_the_lease_stays(fleet: Fleet) -> None:
         assert lease is not None
         metadata = lease["metadata"]
         assert metadata["labels"] == {"team": "storage"}
+        # Of all the terms: no release takes it off.
+        assert "edge-sidecars.io/history" in metadata["annotations"]
+        del metadata["annotations"]["edge-sidecars.io/history"]
         assert metadata["annotations"] == {"example.com/note": "keep", **annotations}
         assert metadata["ownerReferences"] == [owner]
         assert metadata["finalizers"] == ["example.com/kept"]
