@@ -148,6 +148,8 @@ def _refusal(
 LISTENER = ("junk", "h:-1", "h:99999", "127.0.0.1", "[::1", "h\n:1")
 BAD: dict[str, tuple[str, ...]] = {
     "DURATION": ("soon", "-1s", "nan", "inf", "1e9", "1 s", "1s\n", "3h30", "99999999999999d"),
+    # Of --priority, which may be negative.
+    "VALUE": ("many", "1.5", "nan", "9" * 30, "1\n"),
     "NUMBER": ("many", "-1", "1.5", "nan", "1e3", "9" * 30, "1\n", "²"),
     "SIZE": ("big", "-1", "1.5Mi", "nan", "9" * 30, "1Mi\n"),
     "BYTES": ("big", "-1", "1.5Mi", "nan", "9" * 30),
