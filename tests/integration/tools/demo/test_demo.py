@@ -15,6 +15,7 @@ import subprocess
 import sys
 import termios
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -147,6 +148,21 @@ def test_the_demo_shows_every_takeover_and_outage_and_ends_with_0(
 def test_ctrl_c_ends_the_demo_and_leaves_nothing(run: Run, tmp_path: Path) -> None:
     process = run()
     _wait_for_pods(tmp_path)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(CLEAN_TIMEOUT) == 130
+    _assert_nothing_left(tmp_path)
+
+
+@pytest.mark.slow
+def test_the_pages_of_a_demo_that_stays_are_open_until_ctrl_c(run: Run, tmp_path: Path) -> None:
+    process = run("--stay")
+    wait_for(lambda: "until Ctrl-C" in _output(tmp_path), timeout=RUN_TIMEOUT, what="the summary")
+    pages = _output(tmp_path).rpartition("until Ctrl-C: ")[2].split()
+    assert len(pages) == PODS + 1
+    for page in pages:
+        asked = urllib.request.Request(page, headers={"Accept": "text/html"})
+        with urllib.request.urlopen(asked, timeout=10) as answer:
+            assert answer.headers.get_content_type() == "text/html"
     process.send_signal(signal.SIGINT)
     assert process.wait(CLEAN_TIMEOUT) == 130
     _assert_nothing_left(tmp_path)
