@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.connections import Connection
+from edge_sidecars.runtime.web.places import LOCAL
 
 # Seconds in which the connections of a process that has ended are seen closed.
 CLOSING = 0.1
@@ -35,9 +36,9 @@ class PromisedClients:
         self._recent: dict[Connection, float] = {}
 
     def asked(self, request: web.BaseRequest) -> None:
-        """It is answered now."""
+        """It is answered now. A main asks from this machine; others only look."""
         client = request.protocol
-        if not isinstance(client, Connection):
+        if not isinstance(client, Connection) or client.peer != LOCAL:
             return
         self._asked.set()
         if client in self._open:

@@ -153,8 +153,7 @@ class ElectorEndpoints:
         return text(404, f"unknown path {request.path!r}")
 
     async def _name(self, request: web.BaseRequest) -> web.StreamResponse:
-        if self._promises or _is_local(request):
-            self._elector.promised.asked(request)
+        self._elector.promised.asked(request)
         status = self._elector.status(boottime())
         self._elector.note_told(status)
         holder = status.holder

@@ -90,9 +90,19 @@ def test_validity_and_age_are_asked_for_as_long_as_the_old_owner_may_keep_the_ad
     elector: Elector, interval: int, timeout: int, fall: int, hold: int, wait: int
 ) -> None:
     assert agrees(elector, interval, timeout, fall)
+    asked = f"/readyz?promise=false&min_remaining={hold}s"
+    assert elector.asked == [asked, f"{asked}&min_age={hold}s&wait={wait}ms"]
+
+
+def test_an_elector_of_an_earlier_release_is_asked_without_what_it_refuses(
+    elector: Elector,
+) -> None:
+    elector.statuses = [400, 200, 200]
+    assert check(elector.url, 1, 1, 1) == 0
     assert elector.asked == [
-        f"/readyz?min_remaining={hold}s",
-        f"/readyz?min_remaining={hold}s&min_age={hold}s&wait={wait}ms",
+        "/readyz?promise=false&min_remaining=2s",
+        "/readyz?min_remaining=2s",
+        "/readyz?min_remaining=2s&min_age=2s&wait=600ms",
     ]
 
 
@@ -103,7 +113,8 @@ def test_a_standby_fails_at_its_first_answer(elector: Elector) -> None:
 
 
 @pytest.mark.parametrize(
-    "statuses", [[200, 503], [200, 302], [302, 200], [204, 200], [200, 204], [400], [404], [500]]
+    "statuses",
+    [[200, 503], [200, 302], [302, 200], [204, 200], [200, 204], [400, 400], [404], [500]],
 )
 def test_anything_but_200_twice_is_a_failure(elector: Elector, statuses: list[int]) -> None:
     elector.statuses = statuses

@@ -14,7 +14,7 @@ from tools.harness.controlplane.clients.answer import Answer, ask
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.elector import ELECTOR_RULES
 from tools.harness.pods.fleet import LEASE
-from tools.harness.pods.observers.observer import wait_for
+from tools.harness.pods.observers.observer import readiness, wait_for
 
 PORT = 8080
 # Seconds until a container answers on a busy machine; a quiet one needs one.
@@ -66,7 +66,7 @@ class ElectorContainer:
         return ask(self.port, path, host=self.pod.address)
 
     def is_leader(self) -> bool:
-        answer = self.ask("/readyz?promise=false")
+        answer = readiness(self.ask)
         return answer is not None and answer.status == 200
 
     # What is done to it

@@ -102,10 +102,17 @@ class Observer(Polling):
     def _ask(self, pod: Observed) -> None:
         if not pod.is_running or not pod.port:
             return
-        ready = Ready.found(pod.ask("/readyz?promise=false"), pod=pod.name, identity=pod.identity)
+        ready = Ready.found(readiness(pod.ask), pod=pod.name, identity=pod.identity)
         if ready is not None:
             with self._lock:
                 self._answers.append(ready)
+
+
+def readiness(ask: Callable[[str], Answer | None]) -> Answer | None:
+    """What /readyz answers to who only looks. An elector of an earlier release refuses the
+    parameter, and takes whoever asks for no main at its end."""
+    answer = ask("/readyz?promise=false")
+    return ask("/readyz") if answer is not None and answer.status == 400 else answer
 
 
 def overlaps(answers: Sequence[Ready]) -> list[Overlap]:
