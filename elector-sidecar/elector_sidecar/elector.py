@@ -21,7 +21,7 @@ from elector_sidecar.core.candidacy import ElectionView
 from elector_sidecar.core.handover import HandoverCause, Intent, SwitchoverTo
 from elector_sidecar.core.history import Terms
 from elector_sidecar.core.lifecycle import Health, LeaseFacts, Lifecycle, LifecyclePolicy
-from elector_sidecar.core.move_annotations import Switchover
+from elector_sidecar.core.moves.annotations import Switchover
 from elector_sidecar.machine import Machine
 from elector_sidecar.main_container import REFUSAL_RECHECK, MainContainer
 from elector_sidecar.promised_clients import PromisedClients

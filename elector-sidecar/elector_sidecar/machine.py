@@ -19,7 +19,7 @@ from elector_sidecar.core.handover import Intent
 from elector_sidecar.core.lease import Lease
 from elector_sidecar.core.lease_watch import ReadLease, WatchLease
 from elector_sidecar.core.lease_writes import Candidate, WriteLease
-from elector_sidecar.core.moves import MovePolicy
+from elector_sidecar.core.moves.moves import MovePolicy
 from elector_sidecar.core.resume import AnswersAt
 from elector_sidecar.leases.lease_client import (
     Applied,

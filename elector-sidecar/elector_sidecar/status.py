@@ -119,7 +119,7 @@ def _reason(view: ElectionView, now: float) -> str:
         return f"the Lease did not exist, and a leader that is cut off may still act{left}"
     if view.holder:
         return f"held by {view.holder}"
-    return f"nobody holds the Lease{left}"
+    return f"no pod holds the Lease{left}"
 
 
 def _state(status: ElectorStatus) -> tuple[object, ...]:

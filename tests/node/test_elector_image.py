@@ -171,7 +171,7 @@ def _spec(cluster: NodeCluster, name: str) -> Json:
 
 
 def _holder(cluster: NodeCluster, name: str) -> str:
-    """The pod's name; "" if nobody holds it."""
+    """The pod's name; "" if no pod holds it."""
     return str(_spec(cluster, name).get("holderIdentity") or "").rpartition("_")[0]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from elector_sidecar.core.handover import SUCCESSION
 from elector_sidecar.core.lease import Lease, wall_seconds
-from elector_sidecar.core.move_annotations import (
+from elector_sidecar.core.moves.annotations import (
     HOLD_ANNOTATION,
     SWITCHOVER_ANNOTATION,
     Hold,
@@ -18,7 +18,7 @@ from elector_sidecar.core.move_annotations import (
     priority_of,
     switchover_of,
 )
-from elector_sidecar.core.moves import MovePolicy
+from elector_sidecar.core.moves.moves import MovePolicy
 from tools.explore.actors.actor import WALL, Broken, World
 from tools.explore.canonical import Canonical
 from tools.explore.state import State

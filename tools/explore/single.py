@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from elector_sidecar.core.election import Election
 from elector_sidecar.core.lease import ANSWERS_AT_ANNOTATION, RESUMED_ANNOTATION, Lease
-from elector_sidecar.core.moves import MovePolicy
+from elector_sidecar.core.moves.moves import MovePolicy
 from elector_sidecar.core.timing import Timing
 from tools.explore.actors.actor import Pace
 from tools.explore.actors.clientgo import ClientGo

@@ -24,7 +24,14 @@ from edge_sidecars.runtime.cli.status_command import (
     connection_to,
 )
 from edge_sidecars.runtime.cli.values import BadInput, address
-from elector_sidecar.commands.ctl.cluster import FLAGS, Cluster, Failed, add_flags, check_lease
+from elector_sidecar.commands.ctl.cluster import (
+    FLAGS,
+    NONE,
+    Cluster,
+    Failed,
+    add_flags,
+    check_lease,
+)
 from elector_sidecar.config import DEFAULT_LISTEN, PREFIX
 from elector_sidecar.core.lease import pod_name, wall_seconds
 
@@ -140,7 +147,7 @@ def _rows(document: dict[str, Any]) -> list[tuple[str, str]]:
     lease = document["lease"]
     rows = [
         ("LEASE", f"{lease['namespace']}/{lease['name']}"),
-        ("LEADER", document["holderPod"] or ("nobody" if _is_known(document) else "unknown")),
+        ("LEADER", document["holderPod"] or (NONE if _is_known(document) else "unknown")),
         ("IDENTITY", document["holder"] or "-"),
         ("SINCE", _ago(document.get("acquireTime"))),
         ("RENEWED", _ago(document.get("renewTime"))),

@@ -51,7 +51,7 @@ from edge_sidecars.runtime.formats.rfc1123 import (
     is_subdomain,
 )
 from elector_sidecar.config import DEFAULT_LISTEN, PREFIX, contrib
-from elector_sidecar.core.move_annotations import MAX_PRIORITY
+from elector_sidecar.core.moves.annotations import MAX_PRIORITY
 from elector_sidecar.core.timing import Timing, UnsafeTiming
 
 __all__ = ["Address", "BadInput", "Config", "address", "load", "parser", "seconds"]

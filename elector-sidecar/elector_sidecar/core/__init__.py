@@ -6,9 +6,7 @@ observed_lease  may this Lease be taken, and from when on?
 term            the term of leadership, and the writes that prove it
 lease_watch     when to read and to watch
 lease_writes    what to write and when; the writes whose outcome is unknown
-moves           who is to lead next: switchovers, holds, priorities; only ever waits longer
-move_annotations  their wire formats
-candidate_pods  may this pod take the Lease, by what the API server says of it?
+moves/          who is to lead next: switchovers, holds, priorities; only ever waits longer
 history         the last terms of the Lease, for people
 resume          may this process go on for one of its pod that died?
 candidacy       what one candidate knows and wants, and what that permits

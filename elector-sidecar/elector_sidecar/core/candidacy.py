@@ -20,7 +20,7 @@ from elector_sidecar.core.lease_writes import (
     WriteLease,
     WriteSchedule,
 )
-from elector_sidecar.core.moves import Moves
+from elector_sidecar.core.moves.moves import Moves
 from elector_sidecar.core.observed_lease import Holder, ObservedLease
 from elector_sidecar.core.term import AppliedWrite, Leadership
 from elector_sidecar.core.timing import CREATE_VACANT_DELAY, RETRY_DELAY

@@ -21,7 +21,7 @@ from elector_sidecar.core.history import Terms
 from elector_sidecar.core.lease import Lease
 from elector_sidecar.core.lease_watch import STANDBY_RETRY, ReadLease, WatchLease
 from elector_sidecar.core.lease_writes import Candidate, Purpose, WriteLease, delay
-from elector_sidecar.core.move_annotations import Switchover
+from elector_sidecar.core.moves.annotations import Switchover
 from elector_sidecar.core.term import LeadershipTerm
 from elector_sidecar.core.timing import LONGEST_RETRY, RETRY_DELAY
 

@@ -19,7 +19,7 @@ from typing import Any
 from elector_sidecar.core import lease as wire
 from elector_sidecar.core.history import LeaseHistory
 from elector_sidecar.core.lease import RESUMED_ANNOTATION, Lease
-from elector_sidecar.core.moves import MovePolicy, Moves
+from elector_sidecar.core.moves.moves import MovePolicy, Moves
 from elector_sidecar.core.resume import AnswersAt
 from elector_sidecar.core.term import LeadershipTerm
 from elector_sidecar.core.timing import (

@@ -199,9 +199,7 @@ class Lifecycle:
                 self._release(now, draining.cause)
             case Draining() | Releasing() | Stopped():
                 return
-            case _ if not facts.may_hold:
-                self._finish(now, HandoverCause.TERMINATION, was_released=False)
-            case _ if is_main_there:
+            case _ if is_main_there or not facts.may_hold:
                 self._finish(now, HandoverCause.TERMINATION, was_released=False)
             case _ if self._policy.release_on_term or not self._work_may_run or facts.is_unasked:
                 # A main that was never allowed to begin is not at work.

@@ -27,10 +27,10 @@ from edge_sidecars.kubeapi import (
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import Sparing, fields, logger
 from elector_sidecar.config.config import Config
-from elector_sidecar.core.candidate_pods import unfit
 from elector_sidecar.core.lease import Lease, MalformedLease, parse_lease
 from elector_sidecar.core.lease_watch import WatchLease
 from elector_sidecar.core.lease_writes import WriteLease
+from elector_sidecar.core.moves.candidate_pods import unfit
 
 # The API server ends a watch after a random time of 30 to 60 minutes anyway; asked for here so
 # that a forgotten connection is not for ever.

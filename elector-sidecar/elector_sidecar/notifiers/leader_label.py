@@ -27,7 +27,7 @@ from edge_sidecars.kubeapi.client import MERGE_PATCH
 from edge_sidecars.runtime.backoff import Backoff
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
-from elector_sidecar.core.candidate_pods import LEASE_ANNOTATION
+from elector_sidecar.core.moves.candidate_pods import LEASE_ANNOTATION
 from elector_sidecar.elector import Elector
 
 # Seconds before a failed attempt, or a watch that ended, is followed by the next one; twice as long

@@ -197,7 +197,7 @@ async def ask_again(
         )
         try:
             return await response.start(connection)
-        except BaseException:
+        except BaseException:  # a cancelled request too: aiohttp warns of a response left open
             response.close()
             raise
     except BaseException:

@@ -104,8 +104,8 @@ def test_the_document_is_one_line_of_json(view: ElectionView) -> None:
         (LEADER, "holds the Lease"),
         (UNKNOWN, "no contact with the API server yet"),
         (HELD, "held by other_1"),
-        (FREE, "nobody holds the Lease"),
-        (replace(FREE, free_at=104.0), "nobody holds the Lease; free in 4.0s unless renewed"),
+        (FREE, "no pod holds the Lease"),
+        (replace(FREE, free_at=104.0), "no pod holds the Lease; free in 4.0s unless renewed"),
         (
             replace(FREE, is_missing=True, free_at=104.0),
             "the Lease does not exist; free in 4.0s unless renewed",
@@ -177,5 +177,5 @@ def test_what_the_api_server_forbids_stands_behind_the_reason_or_for_it() -> Non
         return told.reason
 
     assert reason(UNKNOWN) == "forbidden", "there was contact"
-    assert reason(FREE) == "nobody holds the Lease; forbidden"
+    assert reason(FREE) == "no pod holds the Lease; forbidden"
     assert reason(LEADER) == "holds the Lease; forbidden"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from elector_sidecar.core.lease import pod_name
-from elector_sidecar.core.move_annotations import MAX_PRIORITY, PRIORITY_ANNOTATION
+from elector_sidecar.core.moves.annotations import MAX_PRIORITY, PRIORITY_ANNOTATION
 
 # Contrib's names of --lease and --namespace, which the elector takes too.
 _LEASE = ("lease", "election")

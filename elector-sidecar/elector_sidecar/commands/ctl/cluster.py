@@ -19,6 +19,8 @@ from elector_sidecar.core.lease import Lease, MalformedLease, parse_lease
 if TYPE_CHECKING:
     from edge_sidecars.kubeapi import Credentials
 
+# As kubectl shows what is not there.
+NONE = "<none>"
 # Seconds for one answer.
 TIMEOUT = 10.0
 FLAGS = ("namespace", "kubeconfig", "context", "server", "service_account_dir")

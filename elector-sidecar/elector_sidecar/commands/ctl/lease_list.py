@@ -2,7 +2,7 @@
 
 import argparse
 
-from elector_sidecar.commands.ctl.cluster import Cluster
+from elector_sidecar.commands.ctl.cluster import NONE, Cluster
 from elector_sidecar.commands.ctl.status import pending, pending_text
 from elector_sidecar.commands.ctl.verb import (
     proven_until,
@@ -52,7 +52,7 @@ def _row(lease: Lease) -> tuple[str, ...]:
     return (
         metadata["namespace"],
         metadata["name"],
-        _leader(lease) or "nobody",
+        _leader(lease) or NONE,
         seconds_left(proven_until(lease)) if has_term else "-",
         str(spec.lease_transitions),
         since(spec.acquire_time) if has_term else "-",

@@ -19,13 +19,13 @@ from elector_sidecar.commands.ctl.candidates import CandidatePod, candidates
 from elector_sidecar.commands.ctl.cluster import Cluster, Failed
 from elector_sidecar.commands.ctl.verb import proven_until
 from elector_sidecar.core.lease import Lease, annotated, pod_name
-from elector_sidecar.core.move_annotations import (
+from elector_sidecar.core.moves.annotations import (
     HOLD_ANNOTATION,
     SWITCHOVER_ANNOTATION,
     Hold,
     Switchover,
 )
-from elector_sidecar.core.moves import LONGEST_HOLD
+from elector_sidecar.core.moves.moves import LONGEST_HOLD
 from elector_sidecar.shards.table.shard_table import TABLE_ANNOTATION
 
 # Seconds in which a leader is to begin a switchover.

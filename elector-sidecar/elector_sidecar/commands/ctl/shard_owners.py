@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 
-from elector_sidecar.commands.ctl.cluster import Cluster, Failed
+from elector_sidecar.commands.ctl.cluster import NONE, Cluster, Failed
 from elector_sidecar.commands.ctl.verb import proven_until, seconds_left, stamp, write_document
 from elector_sidecar.commands.shards import spans
 from elector_sidecar.core.lease import Lease, pod_name
@@ -53,7 +53,7 @@ async def run(cluster: Cluster, given: argparse.Namespace) -> int:
         for it in members
     ]
     if unowned:
-        rows.append(("(nobody)", str(len(unowned)), "-", spans(unowned), "-"))
+        rows.append((NONE, str(len(unowned)), "-", spans(unowned), "-"))
     document = {
         "lease": {"namespace": cluster.namespace, "name": given.lease},
         "shards": table.shards,

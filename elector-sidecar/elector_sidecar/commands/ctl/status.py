@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from elector_sidecar.commands.ctl.candidates import CandidatePod, candidates
-from elector_sidecar.commands.ctl.cluster import Cluster, Failed
+from elector_sidecar.commands.ctl.cluster import NONE, Cluster, Failed
 from elector_sidecar.commands.ctl.verb import (
     GREEN,
     RED,
@@ -29,7 +29,7 @@ from elector_sidecar.commands.ctl.verb import (
 )
 from elector_sidecar.core.history import HISTORY_ANNOTATION, parse
 from elector_sidecar.core.lease import Lease, MalformedLease, parse_lease, pod_name
-from elector_sidecar.core.move_annotations import (
+from elector_sidecar.core.moves.annotations import (
     MalformedMove,
     hold_of,
     priority_of,
@@ -148,7 +148,7 @@ def _write_page(document: Mapping[str, Any], seen: Seen, found: list[CandidatePo
     write_table(
         (
             ("LEASE", f"{where['namespace']}/{where['name']}"),
-            ("LEADER", document["holderPod"] or "nobody"),
+            ("LEADER", document["holderPod"] or NONE),
             ("IDENTITY", (spec.holder_identity or "-") + kind),
             ("PROVEN UNTIL", f"{document['provenUntil'] or '-'}   ({seconds_left(until)})"),
             ("TERM", term),
@@ -183,13 +183,13 @@ async def _follow(cluster: Cluster, given: argparse.Namespace) -> None:
     """Until it is interrupted. Raises `Failed` where the first read, or a right, is missing."""
     from edge_sidecars.kubeapi import ApiError, Unreachable
 
-    told = _Changes(given)
+    changes = _Changes(given)
     seen = await _read(cluster, given.lease)
     while True:
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(_watch_lease(cluster, seen, told))
-                group.create_task(_watch_pods(cluster, seen, told))
+                group.create_task(_watch_lease(cluster, seen, changes))
+                group.create_task(_watch_pods(cluster, seen, changes))
         except* Failed as refused:
             raise refused.exceptions[0] from None
         except* (ApiError, Unreachable, _Ended):
@@ -204,28 +204,28 @@ class _Ended(Exception):
     """A watch ended in order."""
 
 
-async def _watch_lease(cluster: Cluster, seen: Seen, told: "_Changes") -> None:
+async def _watch_lease(cluster: Cluster, seen: Seen, changes: "_Changes") -> None:
     from edge_sidecars.apimachinery.watch_events import Bookmark, EventType
     from edge_sidecars.kubeapi import parse_event
 
-    told.show(seen, cluster.namespace)
+    changes.show(seen, cluster.namespace)
     version = str(seen.lease.resource_version)
-    async with aclosing(cluster.watch("leases", version, name=told.lease)) as lines:
+    async with aclosing(cluster.watch("leases", version, name=changes.lease)) as lines:
         async for line in lines:
             event = parse_event(line, json.loads)
             if isinstance(event, Bookmark):
                 continue
             if event.type is EventType.DELETED:
-                raise Failed(f"Lease {cluster.namespace}/{told.lease} was deleted")
+                raise Failed(f"Lease {cluster.namespace}/{changes.lease} was deleted")
             try:
                 seen.lease = parse_lease(event.object)
             except MalformedLease as error:
-                raise Failed(f"Lease {cluster.namespace}/{told.lease}: {error}") from error
-            told.show(seen, cluster.namespace)
+                raise Failed(f"Lease {cluster.namespace}/{changes.lease}: {error}") from error
+            changes.show(seen, cluster.namespace)
     raise _Ended
 
 
-async def _watch_pods(cluster: Cluster, seen: Seen, told: "_Changes") -> None:
+async def _watch_pods(cluster: Cluster, seen: Seen, changes: "_Changes") -> None:
     from edge_sidecars.apimachinery.watch_events import Bookmark, EventType
     from edge_sidecars.kubeapi import parse_event
 
@@ -239,7 +239,7 @@ async def _watch_pods(cluster: Cluster, seen: Seen, told: "_Changes") -> None:
                 seen.pods.pop(uid, None)
             else:
                 seen.pods[uid] = event.object
-            told.show(seen, cluster.namespace)
+            changes.show(seen, cluster.namespace)
     raise _Ended
 
 
@@ -272,7 +272,7 @@ def _cells(seen: Seen, document: Mapping[str, Any]) -> tuple[str, ...]:
     eligible = sum(bool(it["eligible"]) for it in found)
     return (
         stamp(time.time()) or "",
-        document["holderPod"] or "nobody",
+        document["holderPod"] or NONE,
         str(document["leaseTransitions"]),
         f"{eligible}/{len(found)}",
         pending_text(seen.lease) or "-",

@@ -166,7 +166,7 @@ def test_what_is_pending_is_shown(fleet: Fleet) -> None:
         assert fleet.plane.admin.post(path, body)[0] == 201
     moving = ctl(config, "status", "moving")
     assert moving.returncode == 1, "no pod leads"
-    assert "nobody" in moving.stdout
+    assert "<none>" in moving.stdout
     assert "hold until 2000-01-01T00:00:00Z; switchover to pod-7 by 2000" in moving.stdout
     assert f"No pod of {fleet.namespace} has an elector for this Lease." in moving.stdout
     assert "ignored: '7' is not a JSON object" in ctl(config, "status", "garbled").stdout
@@ -231,7 +231,7 @@ def test_watch_writes_a_line_at_each_change_and_none_at_a_renewal(
         answer = fleet.pods[0].ask("/resign?cooldown=60s", method="POST", timeout=SOON)
         assert answer is not None
         assert answer.status == 200
-        wait_for(lambda: "nobody" in out.read_text(), timeout=SOON, what="the release")
+        wait_for(lambda: "<none>" in out.read_text(), timeout=SOON, what="the release")
         pods = f"/api/v1/namespaces/{fleet.namespace}/pods"
         fleet.plane.admin.delete(f"{pods}/pod-1")
         wait_for(lambda: " 1/2 " in out.read_text(), timeout=SOON, what="the pod's end")

@@ -40,7 +40,7 @@ def test_status_asks_over_a_unix_socket(fleet: Fleet, tmp_path: Path) -> None:
     [pod.port] = ports(pod)
     done = run("status", "--url", f"unix:{path}")
     assert done.returncode == 1, "nobody leads"
-    assert "nobody" in done.stdout
+    assert "<none>" in done.stdout
 
 
 def test_status_needs_no_kubeconfig_for_a_server_over_http(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_status_asks_the_api_server_with_a_kubeconfig(fleet: Fleet) -> None:
     fleet.create_empty_lease()
     free = run(*flags)
     assert free.returncode == 1
-    assert re.search(r"LEADER +nobody", free.stdout)
+    assert re.search(r"LEADER +<none>", free.stdout)
     pod = fleet.add()
     wait_for_leader([pod], timeout=10)
     led = run(*flags)

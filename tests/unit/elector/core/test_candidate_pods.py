@@ -2,7 +2,7 @@
 
 import pytest
 
-from elector_sidecar.core.candidate_pods import LEASE_ANNOTATION, unfit
+from elector_sidecar.core.moves.candidate_pods import LEASE_ANNOTATION, unfit
 
 RUNNING = {"phase": "Running"}
 

@@ -15,7 +15,7 @@ from elector_sidecar.core.handover import SUCCESSION, Cause, HandoverCause, Inte
 from elector_sidecar.core.lease import HOLDER_ANNOTATION, Lease, micro_time, parse_lease
 from elector_sidecar.core.lease_watch import WatchLease
 from elector_sidecar.core.lease_writes import Candidate, Purpose, WriteLease
-from elector_sidecar.core.move_annotations import (
+from elector_sidecar.core.moves.annotations import (
     HOLD_ANNOTATION,
     MAX_TEXT,
     PRIORITY_ANNOTATION,
@@ -23,7 +23,7 @@ from elector_sidecar.core.move_annotations import (
     Hold,
     Switchover,
 )
-from elector_sidecar.core.moves import ASK_AGAIN, LONGEST_HOLD, MOVE_INTERVAL, MovePolicy
+from elector_sidecar.core.moves.moves import ASK_AGAIN, LONGEST_HOLD, MOVE_INTERVAL, MovePolicy
 from elector_sidecar.core.timing import Timing
 from tests.unit.elector.core.records import WALL
 

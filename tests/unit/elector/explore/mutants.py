@@ -8,7 +8,7 @@ from elector_sidecar.core.election import Election
 from elector_sidecar.core.handover import Intent
 from elector_sidecar.core.lease import Lease
 from elector_sidecar.core.lease_writes import WriteLease
-from elector_sidecar.core.move_annotations import HOLD_ANNOTATION
+from elector_sidecar.core.moves.annotations import HOLD_ANNOTATION
 from elector_sidecar.core.timing import FOREIGN_FACTOR
 
 

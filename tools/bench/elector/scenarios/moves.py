@@ -8,7 +8,7 @@ import time
 import uuid
 
 from elector_sidecar.core.handover import SUCCESSION
-from elector_sidecar.core.move_annotations import (
+from elector_sidecar.core.moves.annotations import (
     HOLD_ANNOTATION,
     SWITCHOVER_ANNOTATION,
     Hold,

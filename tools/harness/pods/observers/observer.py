@@ -110,7 +110,7 @@ class Observer(Polling):
 
 def readiness(ask: Callable[[str], Answer | None]) -> Answer | None:
     """What /readyz answers to who only looks. An elector of an earlier release refuses the
-    parameter, and takes whoever asks for no main at its end."""
+    parameter, and counts no client as a main."""
     answer = ask("/readyz?promise=false")
     return ask("/readyz") if answer is not None and answer.status == 400 else answer
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from elector_sidecar.core.handover import SUCCESSION, Cause, HandoverCause, SwitchoverTo
 from elector_sidecar.core.lease import Lease, pod_name, wall_seconds
-from elector_sidecar.core.move_annotations import (
+from elector_sidecar.core.moves.annotations import (
     HOLD_ANNOTATION,
     PRIORITY_ANNOTATION,
     SWITCHOVER_ANNOTATION,
