@@ -194,6 +194,22 @@ def test_a_single_leader_goes_on_until_it_leaves_and_never_comes_back(
         assert observer.answers() == []
 
 
+@pytest.mark.parametrize("path", ["/shards?watch=true", "/leader?watch=true"])
+def test_p6_beside_a_main_a_member_that_ends_alone_releases_nothing(
+    ring: ShardedFleet, path: str
+) -> None:
+    """Kubelet restarts the sidecar alone: --release-on-term does not mean its main then."""
+    pod, other = ring.spread(2, "--release-on-term")
+    with Stream(pod, path=path):
+        pod.terminate()
+        assert pod.wait() == 0
+    assert "the Lease is left to expire" in pod.log_text()
+    with Stream(other, path=f"{path}&promise=false"):
+        other.terminate()
+        assert other.wait() == 0
+    assert "the Lease is released" in other.log_text()
+
+
 def test_another_number_of_shards_waits_until_the_members_with_the_old_one_left(
     ring: ShardedFleet,
 ) -> None:
