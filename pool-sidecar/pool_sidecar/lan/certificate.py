@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from edge_sidecars.runtime.certificates.self_signed import BEGIN_KEY, self_signed
 from edge_sidecars.runtime.cli.values import BadInput, describe_failure
 from edge_sidecars.runtime.log import fields, logger
-from edge_sidecars.runtime.self_signed import BEGIN_KEY, self_signed
 from pool_sidecar.core.members import common_name, to_der
 from pool_sidecar.lan.tls import is_pair
 

@@ -21,7 +21,7 @@ from edge_sidecars.runtime.cli.proxies import proxy_variables
 from edge_sidecars.runtime.cli.startup import missing_extra
 from edge_sidecars.runtime.cli.values import BadInput, address, seconds, url
 from relay_node.installer import cni, snapshot
-from relay_node.installer.services import InstallationFailed
+from relay_node.installer.systemd.services import InstallationFailed
 from relay_sidecar.config import DEFAULT_LISTEN, DEFAULT_STATUS_LISTEN
 
 if TYPE_CHECKING:
@@ -261,7 +261,7 @@ def _prepare(given: argparse.Namespace) -> None:
 
 
 def _may_run(unit: str) -> bool:
-    from relay_node.installer.services import InstallationFailed, Services
+    from relay_node.installer.systemd.services import InstallationFailed, Services
 
     try:
         return Services(timeout=5).is_active(unit)

@@ -19,12 +19,11 @@ from typing import Any, Final
 from edge_sidecars.runtime.cli.values import BadInput, address
 from relay_node.file_state import FileChange
 from relay_node.identity import context_of, identity_of
-from relay_node.installer import cni, inputs, kubelet, leftovers, units
+from relay_node.installer import cni, inputs, kubelet, leftovers
 from relay_node.installer.authority import check_addresses
 from relay_node.installer.installation import Installation
 from relay_node.installer.leftovers import Leftovers
 from relay_node.installer.plan import CREDENTIAL, NodeOptions, Plan, client_ca, plan
-from relay_node.installer.services import IMPATIENCE, InstallationFailed, Services
 from relay_node.installer.steps import (
     KUBELET,
     Steps,
@@ -32,6 +31,8 @@ from relay_node.installer.steps import (
     has_address,
     remove_address,
 )
+from relay_node.installer.systemd import units
+from relay_node.installer.systemd.services import IMPATIENCE, InstallationFailed, Services
 from relay_node.installer.trial import Trial
 from relay_node.kubelet_api import node_of
 from relay_sidecar.config import DEFAULT_LISTEN

@@ -8,7 +8,7 @@ from edge_sidecars.runtime.cli.status_command import age, aligned
 from edge_sidecars.runtime.cli.values import BadInput
 from relay_node.doctor.node_reader import Places, kubeconfig_of, status_of
 from relay_node.doctor.unknown import Unknown
-from relay_node.installer import units
+from relay_node.installer.systemd import units
 from relay_sidecar.commands.status import link_line
 
 # Seconds.

@@ -30,10 +30,11 @@ from relay_node.doctor.machine.unit_files import Disk
 from relay_node.doctor.node_answers import NodeAnswers, ask_all
 from relay_node.doctor.unknown import Unknown
 from relay_node.identity import Identity, context_of, identity_of
-from relay_node.installer import cni, snapshot, units
+from relay_node.installer import cni, snapshot
 from relay_node.installer.installation import Installation
 from relay_node.installer.kubelet import leads_to
 from relay_node.installer.plan import POD_KUBECONFIG
+from relay_node.installer.systemd import units
 from relay_node.kubelet_api import KubeletApi, node_of
 from relay_sidecar.config import DEFAULT_LISTEN, DEFAULT_STATUS_LISTEN
 

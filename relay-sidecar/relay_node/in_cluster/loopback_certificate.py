@@ -6,8 +6,8 @@ only.
 
 from pathlib import Path
 
+from edge_sidecars.runtime.certificates.self_signed import BEGIN_KEY, self_signed
 from edge_sidecars.runtime.cli.values import BadInput
-from edge_sidecars.runtime.self_signed import BEGIN_KEY, self_signed
 from relay_node import ADDRESSES, NAMES
 from relay_node.file_state import write_whole
 

@@ -17,7 +17,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 
-from edge_sidecars.runtime.certificate_maker import Key, issue, key_pem, new_key, pem
+from edge_sidecars.runtime.certificates.maker import Key, issue, key_pem, new_key, pem
 from edge_sidecars.runtime.cli.values import BadInput, describe_failure
 from relay_node import ADDRESSES, NAMES
 from relay_node.file_state import write_whole

@@ -9,8 +9,9 @@ from typing import Any, Final
 from edge_sidecars.runtime.cli.proxies import HTTPS, NO, proxy_variables
 from edge_sidecars.runtime.cli.values import Address, BadInput
 from relay_node.file_state import FileChange, read_regular
-from relay_node.installer import cni, kubelet, leftovers, snapshot, units
+from relay_node.installer import cni, kubelet, leftovers, snapshot
 from relay_node.installer.installation import PUBLIC_CA, SERVING, Installation
+from relay_node.installer.systemd import units
 
 UPSTREAM_CA: Final = Path("node/upstream-ca.crt")
 CLIENT_CA: Final = Path("node/client-ca.crt")

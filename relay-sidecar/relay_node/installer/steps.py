@@ -18,10 +18,10 @@ from typing import Any, Final
 
 from edge_sidecars.runtime.cli.values import BadInput
 from relay_node.file_state import FileChange, write_whole
-from relay_node.installer import units
 from relay_node.installer.attempt import FOLDER, Attempt
 from relay_node.installer.installation import LEFTOVER, Installation, failed
-from relay_node.installer.services import InstallationFailed, Services
+from relay_node.installer.systemd import units
+from relay_node.installer.systemd.services import InstallationFailed, Services
 
 KUBELET: Final = "kubelet.service"
 # All that an installation starts.

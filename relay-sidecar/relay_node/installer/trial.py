@@ -13,8 +13,8 @@ from typing import Final
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.cli.proxies import NO_PROXIES
 from edge_sidecars.runtime.cli.values import Address, BadInput
-from relay_node.installer import units
-from relay_node.installer.services import InstallationFailed, Services
+from relay_node.installer.systemd import units
+from relay_node.installer.systemd.services import InstallationFailed, Services
 from relay_node.kubelet_api import PODS, KubeletApi
 
 POLL_INTERVAL: Final = 0.3

@@ -12,9 +12,10 @@ from relay_node.doctor.machine.machine import credential_lack
 from relay_node.doctor.machine.unit_files import Disk, UnitFiles
 from relay_node.doctor.node_reader import listen_of, status_url_of
 from relay_node.file_state import FileChange
-from relay_node.installer import cni, snapshot, units
+from relay_node.installer import cni, snapshot
 from relay_node.installer.attempt import RECORD
 from relay_node.installer.installation import Installation
+from relay_node.installer.systemd import units
 from relay_node.kubelet_api import node_of
 
 DATA = Path("/var/lib/relay-sidecar")

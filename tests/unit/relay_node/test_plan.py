@@ -11,9 +11,10 @@ import pytest
 from edge_sidecars.runtime.cli.values import BadInput, address
 from pool_sidecar.config.member_config import NODE_KUBECONFIG
 from relay_node.file_state import FileChange
-from relay_node.installer import cni, units
+from relay_node.installer import cni
 from relay_node.installer.installation import Installation
 from relay_node.installer.plan import CREDENTIAL, NodeOptions, plan
+from relay_node.installer.systemd import units
 
 DATA = Path("/var/lib/relay-sidecar")
 KUBECONFIG = Path("/etc/kubernetes/kubelet.conf")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cryptography.x509 import DNSName
 
-from edge_sidecars.runtime.certificate_maker import issue, new_key, pem
+from edge_sidecars.runtime.certificates.maker import issue, new_key, pem
 from relay_node.commands.node import main
 from relay_node.file_state import MAX_INPUT
 

@@ -25,9 +25,10 @@ from relay_node.doctor.machine.runtime import (
 from relay_node.doctor.machine.service import Run, Service, program_lack, service
 from relay_node.doctor.machine.unit_files import Command, Disk, Unit, UnitFiles
 from relay_node.doctor.unknown import Unknown
-from relay_node.installer import cni, units
+from relay_node.installer import cni
 from relay_node.installer.inputs import encrypted_credential
 from relay_node.installer.plan import CREDENTIAL
+from relay_node.installer.systemd import units
 from relay_sidecar.journal.sealing.key_file import read_key_file
 
 KUBELET: Final = "kubelet.service"

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from relay_node.installer import units
+from relay_node.installer.systemd import units
 from tests.integration.relay.node import breakages
 from tests.integration.relay.node.breakages import CONTAINERD, DATA, KEY, KUBELET, RELAY, UNITS
 from tools.harness.nodes.configuration import CERTIFICATE, CLIENT_CA, DNS_ADDRESS, KUBECONFIG

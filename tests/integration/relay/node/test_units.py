@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from relay_node.installer import snapshot, units
+from relay_node.installer import snapshot
+from relay_node.installer.systemd import units
 
 PROGRAM = ["/bin/true"]
 CREDENTIAL = ("relay-sidecar-key", Path("/etc/credstore.encrypted/relay-sidecar-key"))

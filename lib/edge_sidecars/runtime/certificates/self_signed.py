@@ -1,4 +1,4 @@
-"""A new self-signed certificate, made by a process of its own: see `certificate_maker`."""
+"""A new self-signed certificate, made by a process of its own: see `maker`."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ def self_signed(common_name: str, names: Iterable[str] = ()) -> tuple[str, str]:
     # An image's program has shown its interpreter where the packages are; another one learns it
     # here, and not to look into the working directory first.
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    maker = (sys.executable, "-P", "-m", "edge_sidecars.runtime.certificate_maker")
+    maker = (sys.executable, "-P", "-m", "edge_sidecars.runtime.certificates.maker")
     made = subprocess.run(
         [*maker, common_name, *names],
         capture_output=True,

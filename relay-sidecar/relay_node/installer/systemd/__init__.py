@@ -1,0 +1,1 @@
+"""What the installer asks of systemd: the text of its `units`, and the `services` that run."""
