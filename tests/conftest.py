@@ -7,7 +7,7 @@ from tests.garbage import pytest_collection
 from tests.scheduling import pytest_collection_modifyitems, pytest_xdist_make_scheduler
 from tests.summary import pytest_terminal_summary
 from tools.harness.controlplane.fixtures import control_plane, fault_proxy, namespace
-from tools.harness.pods import forks
+from tools.harness.processes import forks
 
 # A busy machine draws slowly, which is no fault of a test. In CI Hypothesis' own profile, which
 # draws the same each time, stays below this one.

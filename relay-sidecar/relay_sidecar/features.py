@@ -18,7 +18,7 @@ from edge_sidecars.runtime.cli.values import Address
 from edge_sidecars.runtime.metrics import Metric
 from edge_sidecars.runtime.tasks import Spawn
 from edge_sidecars.runtime.web.connections import Handler
-from relay_sidecar.access.opened import OpenedAccess
+from relay_sidecar.access.admission import OpenedAccess
 from relay_sidecar.config.config import Config
 from relay_sidecar.core.link import UpstreamLink
 from relay_sidecar.core.verdicts import VerdictSource

@@ -1,8 +1,8 @@
 """Who may read through the relay what is cached.
 
-opened               what the others are given of it; that of `--access own`
 asking               those that ask upstream about callers, where the flags ask for them
-admission            what the web layer asks about a caller; `--access own`, for loopback
+admission            what the web layer asks about a caller, and what the other rooms are given of
+                     it; `--access own`, for loopback
 caller               each caller with the rights of its own token, which upstream decides about: it
                      is asked once for all who ask the same
 node                 a node by its client certificate, others as `caller`

@@ -8,7 +8,7 @@ it, and no message holds one. Guarantees of `own`: a web page cannot use a brows
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
@@ -24,6 +24,8 @@ from edge_sidecars.runtime.cli.values import Address, BadInput, describe_failure
 from edge_sidecars.runtime.formats.bearer import bearer_token, is_token
 from edge_sidecars.runtime.web.aiohttp_web import BaseRequest, RequestKey
 from edge_sidecars.runtime.web.cross_site import host_name
+from relay_sidecar.config.config import Config
+from relay_sidecar.core.access.expiry import OfflineClock
 from relay_sidecar.core.upgrade_request import names_itself, websocket_token
 
 
@@ -64,6 +66,24 @@ class Access(Protocol):
         """What replaces the Authorization that the caller sent: without one, the
         relay's own credentials."""
         ...
+
+
+@dataclass(frozen=True)
+class OpenedAccess:
+    """With --access caller: `clock`, by which ages count while upstream cannot be asked, and
+    `size`: bytes of decisions that are kept. With --client-ca-file, `node`: for which the relay
+    acts. `issued`: to be called
+    with each token that this node gets."""
+
+    access: Access
+    clock: OfflineClock | None = None
+    issued: Sequence[Callable[[str], None]] = ()
+    node: str = ""
+    # What a token was allowed: `CallerAccess.rights`; whether its pod reads here:
+    # `NodeAccess.has_read`.
+    rights: Callable[[str], Sequence[str]] = lambda _: ()
+    has_read: Callable[[str], bool] = lambda _: False
+    size: Callable[[], int] = lambda: 0
 
 
 def token_of(request: BaseRequest) -> str | None:
@@ -112,6 +132,15 @@ class OwnAccess:
     def _is_ours(self, host: str) -> bool:
         name, is_loopback = _addressed(host)
         return is_loopback or name in self._hosts
+
+
+def open_own(config: Config) -> OpenedAccess:
+    """Every caller acts with the relay's rights. Raises `BadInput`."""
+    return OpenedAccess(
+        OwnAccess(
+            config.listen, allowed_hosts=config.allowed_hosts, token_file=config.local_token_file
+        )
+    )
 
 
 @lru(64)

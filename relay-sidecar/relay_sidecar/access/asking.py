@@ -8,10 +8,10 @@ from edge_sidecars.kubeapi import ApiTransport, Credentials
 from edge_sidecars.kubeapi.client_certificate import ClientCertificate
 from edge_sidecars.runtime.tasks import Spawn
 from relay_sidecar.access import node
+from relay_sidecar.access.admission import OpenedAccess
 from relay_sidecar.access.authorization_store import FAMILIES, SPACE, AuthorizationStore
 from relay_sidecar.access.caller import CallerAccess
 from relay_sidecar.access.kubelet_process import KubeletProcess
-from relay_sidecar.access.opened import OpenedAccess
 from relay_sidecar.access.reviews import RestartReviews, Reviews
 from relay_sidecar.config.config import Config
 from relay_sidecar.core.access.node_identity import NodeCertificates

@@ -14,8 +14,7 @@ from edge_sidecars.apimachinery.request.request_info import RequestInfo
 from edge_sidecars.apimachinery.status import Refused
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
-from relay_sidecar.access.admission import CALLER
-from relay_sidecar.access.opened import OpenedAccess
+from relay_sidecar.access.admission import CALLER, OpenedAccess
 from relay_sidecar.core.node_needs import pods_of
 from relay_sidecar.core.token_request import (
     MAX_BODY,

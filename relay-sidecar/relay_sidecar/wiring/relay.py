@@ -15,7 +15,7 @@ from typing import Final
 from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.kubeapi import ApiTransport, Credentials, Unreachable
 from edge_sidecars.runtime.tasks import Spawn
-from relay_sidecar.access.opened import OpenedAccess, open_own
+from relay_sidecar.access.admission import OpenedAccess, open_own
 from relay_sidecar.config.config import Config
 from relay_sidecar.features import Feature, Features, Parts, RoomListener, Run
 from relay_sidecar.journal.journal import Journal

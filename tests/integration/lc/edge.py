@@ -15,8 +15,8 @@ from edge_sidecars.sedna_api.core.node_report import NodeReport
 from tests.integration.relay.place import Kind, Place
 from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.pods.child import POLL_INTERVAL
 from tools.harness.pods.lc import PATIENCE, LcProcess, relay_flags
+from tools.harness.processes.child import POLL_INTERVAL
 
 Json = dict[str, Any]
 

@@ -13,8 +13,8 @@ from typing import Any
 from edge_sidecars.sedna_api.core.api_object import Document
 from tests.integration.lc.stocked import change, stocked, waiting
 from tests.unit.lc.learning.jobs import condition, document
-from tools.harness.pods.child import POLL_INTERVAL
 from tools.harness.pods.lc import PATIENCE, LcProcess
+from tools.harness.processes.child import POLL_INTERVAL
 
 Json = dict[str, Any]
 

@@ -21,14 +21,14 @@ from tests.integration.gm.streams import Cloud, document, eventually, play, runn
 from tests.integration.http_proxy import HttpProxy
 from tools.harness.controlplane.access.certificates import Authority
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.pods.command import run
 from tools.harness.pods.elector import ELECTOR_RULES, ElectorPod
 from tools.harness.pods.gm import GmProcess
 from tools.harness.pods.lc import LcProcess
 from tools.harness.pods.pools.controller import PoolControllerProcess
-from tools.harness.pods.process import Process
 from tools.harness.pods.relay import RelayProcess
 from tools.harness.pods.wire.caller import Caller
+from tools.harness.processes.command import run
+from tools.harness.processes.process import Process
 
 pytestmark = pytest.mark.long
 

@@ -17,7 +17,7 @@ from relay_node.commands.node import DATA_DIR
 from relay_node.in_cluster.service_account import publish
 from relay_node.installer.installation import PUBLIC_CA
 from tools.harness.pods.observers.observer import wait_for
-from tools.harness.pods.process import installed
+from tools.harness.processes.process import installed
 
 CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 FILES = {"ca.crt": b"a", "token": b"t", "namespace": b"n"}

@@ -10,8 +10,7 @@ import yaml
 
 from edge_sidecars.runtime.cli.values import Address
 from edge_sidecars.runtime.web.listener_metrics import FIGURES
-from relay_sidecar.access.admission import OwnAccess
-from relay_sidecar.access.opened import OpenedAccess
+from relay_sidecar.access.admission import OpenedAccess, OwnAccess
 from relay_sidecar.commands.kubeconfig import main as print_kubeconfig
 from relay_sidecar.config.config import load
 from relay_sidecar.config.preload import Preload

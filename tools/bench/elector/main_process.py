@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from tools.harness.controlplane.reservation import Reservation
-from tools.harness.pods.child import Child
+from tools.harness.processes.child import Child
 
 # Small enough to start in milliseconds: no module but socket.
 SOURCE = """

@@ -20,7 +20,7 @@ from typing import Any, Self
 
 from tools.harness.controlplane.clients.answer import ask
 from tools.harness.peers.build import candidate_binary
-from tools.harness.pods.child import START_TIMEOUT, Child
+from tools.harness.processes.child import START_TIMEOUT, Child
 
 POLL_INTERVAL = 0.005
 # Beside an elector at 4s/1s/2s: the same lease, the same time between two renewals, and the

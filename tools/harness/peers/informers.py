@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 
 from tools.harness.controlplane.clients.answer import exchange
 from tools.harness.peers.build import informer_binary
-from tools.harness.pods.child import Child
+from tools.harness.processes.child import Child
 
 # Seconds; a quiet machine needs a tenth.
 START_TIMEOUT = 30.0

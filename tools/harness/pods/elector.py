@@ -17,9 +17,9 @@ from typing import Any, Self
 
 from tools.harness.controlplane.clients.answer import ANSWER_TIMEOUT, Answer, ask
 from tools.harness.controlplane.guardian import Guardian
-from tools.harness.pods.arguments import latest_of_each
-from tools.harness.pods.child import POLL_INTERVAL, START_TIMEOUT, Child
-from tools.harness.pods.forks import Fork, Running, are_allowed, can_fork
+from tools.harness.processes.arguments import latest_of_each
+from tools.harness.processes.child import POLL_INTERVAL, START_TIMEOUT, Child
+from tools.harness.processes.forks import Fork, Running, are_allowed, can_fork
 
 # What an elector needs; the manifests ship the same (get, watch and update by name).
 ELECTOR_RULES: list[dict[str, list[str]]] = [

@@ -18,10 +18,10 @@ from tools.harness.controlplane.clients.answer import ask, exchange
 from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.controlplane.guardian import Guardian
 from tools.harness.controlplane.reservation import LOOPBACK, Reservation
-from tools.harness.pods.child import POLL_INTERVAL, START_TIMEOUT
 from tools.harness.pods.elector import ElectorPod
-from tools.harness.pods.process import Process
 from tools.harness.pods.relay import RelayProcess
+from tools.harness.processes.child import POLL_INTERVAL, START_TIMEOUT
+from tools.harness.processes.process import Process
 
 LEASE = "gm"
 # As short as leaves time for writes, so that failovers are quick.

@@ -14,9 +14,9 @@ from typing import Any, Self
 from tools.harness.controlplane.clients.answer import Answer, ask
 from tools.harness.controlplane.guardian import Guardian
 from tools.harness.controlplane.reservation import LOOPBACK
-from tools.harness.pods.child import POLL_INTERVAL
-from tools.harness.pods.process import Process
 from tools.harness.pods.relay import RelayProcess
+from tools.harness.processes.child import POLL_INTERVAL
+from tools.harness.processes.process import Process
 
 Json = dict[str, Any]
 

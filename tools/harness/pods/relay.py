@@ -13,8 +13,8 @@ from tools.harness.controlplane.access.certificates import CertificateFiles
 from tools.harness.controlplane.clients.answer import ANSWER_TIMEOUT, Answer, ask
 from tools.harness.controlplane.guardian import Guardian
 from tools.harness.controlplane.reservation import LOOPBACK
-from tools.harness.pods.child import POLL_INTERVAL
-from tools.harness.pods.process import Process
+from tools.harness.processes.child import POLL_INTERVAL
+from tools.harness.processes.process import Process
 
 # Seconds in which the state of the link is told: the relay promises three for a cut.
 LINK_TIMEOUT = 10.0

@@ -22,12 +22,12 @@ from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.controlplane.reservation import LOOPBACK, Reservation
 from tools.harness.peers.informers import InformerProcess
 from tools.harness.pods.elector import ElectorPod
-from tools.harness.pods.faketime import faketime_library
 from tools.harness.pods.pools.accounts import token_of_pod
 from tools.harness.pods.pools.controller import NAMESPACE
 from tools.harness.pods.pools.member import PoolMemberProcess
-from tools.harness.pods.process import Process
 from tools.harness.pods.relay import RelayProcess
+from tools.harness.processes.faketime import faketime_library
+from tools.harness.processes.process import Process
 from tools.nemesis.pool.network import CLOUD_ADDRESS, Pair, SiteNetwork
 from tools.nemesis.pool.objects import CANDIDATE, ZONE
 from tools.nemesis.pool.small_disk import SmallDisk

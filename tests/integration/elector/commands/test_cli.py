@@ -12,12 +12,12 @@ import pytest
 import yaml
 
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.pods.command import run
 from tools.harness.pods.elector import ELECTOR_RULES
 from tools.harness.pods.fleet import LEASE, Fleet
 from tools.harness.pods.main import MainServer
 from tools.harness.pods.observers.observer import wait_for
 from tools.harness.pods.wire.http_client import answered
+from tools.harness.processes.command import run
 
 
 def refused(*arguments: str, environ: Mapping[str, str] | None = None) -> str:

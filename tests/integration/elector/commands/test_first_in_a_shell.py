@@ -7,10 +7,10 @@ import signal
 import pytest
 
 from tools.harness.controlplane.clients.answer import ask
-from tools.harness.pods.command import run
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import FAST, Fleet
 from tools.harness.pods.observers.observer import wait_for
+from tools.harness.processes.command import run
 
 
 def _in_a_shell(fleet: Fleet, *flags: str) -> ElectorPod:

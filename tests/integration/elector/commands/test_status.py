@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tools.harness.pods.command import run
 from tools.harness.pods.elector import ELECTOR_RULES
 from tools.harness.pods.fleet import Fleet
 from tools.harness.pods.observers.observer import wait_for_leader
 from tools.harness.pods.wire.http_client import ports
 from tools.harness.pods.wire.raw_server import Connection, RawServer
+from tools.harness.processes.command import run
 
 
 def test_status_asks_the_elector_on_this_machine(fleet: Fleet) -> None:

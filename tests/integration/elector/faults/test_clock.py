@@ -14,11 +14,11 @@ import pytest
 
 from tests.integration.elector.timeline import Timeline
 from tools.harness.pods.elector import ElectorPod
-from tools.harness.pods.faketime import faketime_library
 from tools.harness.pods.fleet import FAST_DURATION, STEADY, Fleet
 from tools.harness.pods.observers.history import assert_polite, writes
 from tools.harness.pods.observers.observer import Observer, wait_for, wait_for_leader
 from tools.harness.pods.wire.http_client import answered
+from tools.harness.processes.faketime import faketime_library
 
 # One hour, less a minute: the test CA's certificates are valid from an hour ago.
 OFF = "59m"

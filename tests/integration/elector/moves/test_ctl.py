@@ -8,11 +8,11 @@ import pytest
 
 from tools.harness.controlplane.api_server import ApiServer
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.pods.command import run
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import STEADY, Fleet
 from tools.harness.pods.main import MainServer
 from tools.harness.pods.observers.observer import Observer, wait_for_leader
+from tools.harness.processes.command import run
 
 OPERATOR = [
     {

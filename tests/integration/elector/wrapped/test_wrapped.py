@@ -23,7 +23,7 @@ from tests.unit.repository.checkout import block
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.elector import ELECTOR_RULES
 from tools.harness.pods.fleet import FAST, FAST_DURATION, STEADY, Fleet, kubeconfig
-from tools.harness.pods.process import installed
+from tools.harness.processes.process import installed
 
 WORK = Path(__file__).with_name("work.py")
 # Until a process has started or a Lease was taken on a busy machine.

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.lib.runtime.bad_inputs import ALL, BadInput, prepare
-from tools.harness.pods.command import run_program
-from tools.harness.pods.forks import PACKAGES
+from tools.harness.processes.command import run_program
+from tools.harness.processes.forks import PACKAGES
 
 # Modules that are started by their name.
 MODULES = {"demo": "tools.demo", "images": "tools.images"}

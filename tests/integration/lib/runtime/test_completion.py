@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tools.harness.controlplane.fixtures import lack
-from tools.harness.pods.command import run_program
+from tools.harness.processes.command import run_program
 
 PROGRAMS = {
     "elector-sidecar": [

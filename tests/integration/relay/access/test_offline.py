@@ -12,9 +12,9 @@ from tests.integration.relay.conftest import check_logs
 from tests.integration.relay.place import Kind, Place
 from tools.harness.controlplane.access.service_account import ServiceAccountDirectory
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.pods.faketime import faketime_library
 from tools.harness.pods.observers.observer import wait_for
 from tools.harness.pods.wire.caller import Caller
+from tools.harness.processes.faketime import faketime_library
 from tools.harness.relay_objects import Contents
 
 

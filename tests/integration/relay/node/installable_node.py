@@ -19,8 +19,8 @@ from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.reservation import LOOPBACK, Reservation
 from tools.harness.nodes.cni import host_local, sticky_ipam
-from tools.harness.pods.arguments import latest_of_each
-from tools.harness.pods.process import installed
+from tools.harness.processes.arguments import latest_of_each
+from tools.harness.processes.process import installed
 
 HERE = Path(__file__).parent
 KUBECONFIG = "etc/kubernetes/kubelet.conf"

@@ -20,8 +20,8 @@ from tools.harness.controlplane.access.accounts import expect
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.reservation import LOOPBACK
 from tools.harness.nodes.cni import sticky_ipam
-from tools.harness.pods.process import installed
 from tools.harness.pods.wire.caller import Reply
+from tools.harness.processes.process import installed
 from tools.harness.relay_objects import Contents
 
 IMAGE = "example.com/main:1"

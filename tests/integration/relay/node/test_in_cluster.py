@@ -17,7 +17,7 @@ from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.reservation import LOOPBACK
 from tools.harness.peers.informers import InformerProcess, spec
 from tools.harness.pods.observers.observer import wait_for
-from tools.harness.pods.process import Process
+from tools.harness.processes.process import Process
 from tools.harness.relay_objects import Contents
 
 READ = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}]

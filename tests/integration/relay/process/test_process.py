@@ -18,11 +18,11 @@ from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.controlplane.fixtures import require_program
 from tools.harness.controlplane.reservation import LOOPBACK
-from tools.harness.pods.command import run_program
 from tools.harness.pods.observers.observer import wait_for
 from tools.harness.pods.relay import RelayProcess
 from tools.harness.pods.wire.caller import Caller
 from tools.harness.pods.wire.raw_server import RawServer, hold
+from tools.harness.processes.command import run_program
 from tools.harness.relay_objects import Contents
 
 PODS = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]

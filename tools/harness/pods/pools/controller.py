@@ -17,9 +17,9 @@ from tools.harness.controlplane.clients.answer import ask
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.guardian import Guardian
 from tools.harness.controlplane.reservation import LOOPBACK, Reservation
-from tools.harness.pods.child import POLL_INTERVAL, START_TIMEOUT
 from tools.harness.pods.elector import ElectorPod
-from tools.harness.pods.process import Process
+from tools.harness.processes.child import POLL_INTERVAL, START_TIMEOUT
+from tools.harness.processes.process import Process
 
 NAMESPACE, ACCOUNT = "edge-pool", "controller"
 USER = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"

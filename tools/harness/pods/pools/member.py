@@ -26,8 +26,8 @@ from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
 from tools.harness.controlplane.guardian import Guardian
 from tools.harness.controlplane.reservation import LOOPBACK, Reservation
-from tools.harness.pods.process import Process
 from tools.harness.pods.relay import RelayProcess
+from tools.harness.processes.process import Process
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 # Seconds; kubelet's own are 10.

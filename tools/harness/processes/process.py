@@ -19,10 +19,10 @@ from typing import Self
 
 from tools.harness.controlplane.guardian import Guardian
 from tools.harness.controlplane.reservation import Reservation
-from tools.harness.pods.arguments import REPEATED, latest_of_each
-from tools.harness.pods.child import POLL_INTERVAL, START_TIMEOUT, Child
-from tools.harness.pods.command import run_program
-from tools.harness.pods.forks import Fork, are_allowed, can_fork
+from tools.harness.processes.arguments import REPEATED, latest_of_each
+from tools.harness.processes.child import POLL_INTERVAL, START_TIMEOUT, Child
+from tools.harness.processes.command import run_program
+from tools.harness.processes.forks import Fork, are_allowed, can_fork
 
 
 class Process(Child, ABC):

@@ -2,7 +2,7 @@
 
 import signal
 
-from tools.harness.pods.forks import Running
+from tools.harness.processes.forks import Running
 
 # Seconds for a start, or an end, on a busy machine; a quiet one needs half a second.
 START_TIMEOUT = 30.0

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools.harness.pods.forks import Fork, can_fork
+from tools.harness.processes.forks import Fork, can_fork
 
 # Seconds; on a busy machine.
 TIMEOUT = 60.0

@@ -32,9 +32,9 @@ _FORKS = multiprocessing.get_context("forkserver")
 # What is not there is left out. aiohttp is imported first, as the programs do it.
 _FORKS.set_forkserver_preload(
     [
-        "tools.harness.pods.forked_imports",
+        "tools.harness.processes.forked_imports",
         *(f"{package}.{part}" for package in PACKAGES.values() for part in _PARTS),
-        "tools.harness.pods.forks",
+        "tools.harness.processes.forks",
     ]
 )
 

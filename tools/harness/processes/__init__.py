@@ -1,0 +1,1 @@
+"""Our programs, and short commands of them, as processes; knows nothing of what they are."""
