@@ -21,7 +21,7 @@ from elector_sidecar.core.moves.annotations import (
 from elector_sidecar.core.moves.moves import MovePolicy
 from tools.explore.actors.actor import WALL, Broken, World
 from tools.explore.canonical import Canonical
-from tools.explore.state import State
+from tools.explore.state import Extras, State
 from tools.explore.store import Store
 
 # Seconds: longer than a lease, so that each Lease expires meanwhile.
@@ -37,11 +37,18 @@ class MovingState(State):
     """`targets`: the pods that a switchover is asked for to."""
 
     __slots__ = ("asks", "targets")
+    kept = ("moves",)
 
     def __init__(
-        self, store: Store, actors: Sequence[object], *, restores: int, targets: tuple[str, ...]
+        self,
+        store: Store,
+        actors: Sequence[object],
+        *,
+        restores: int,
+        targets: tuple[str, ...],
+        extras: Extras | None = None,
     ) -> None:
-        super().__init__(store, actors, restores=restores)
+        super().__init__(store, actors, restores=restores, extras=extras)
         self.targets = targets
         self.asks = 0
 
@@ -84,12 +91,13 @@ class MovingState(State):
         return super().is_calm() and not any(is_held(lease, wall) for lease in leases)
 
     def canonical(self, old: float) -> Canonical:
-        canonical = Canonical(old=old, kept=("moves",))
+        canonical = super().canonical(old)
+        more = canonical.lease_extras
         wall = WALL + self.step
 
         def asked(lease: Lease) -> tuple[object, ...]:
             switchover, hold = _switchover(lease), hold_of(lease)
-            found: list[object] = [priority_of(lease)]
+            found: list[object] = [priority_of(lease), None if more is None else more(lease)]
             if switchover is not None:
                 is_released = switchover.released == lease.spec.renew_time
                 left = max(switchover.until - wall, 0.0)

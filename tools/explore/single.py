@@ -11,29 +11,10 @@ from elector_sidecar.core.timing import Timing
 from tools.explore.actors.actor import Pace
 from tools.explore.actors.clientgo import ClientGo
 from tools.explore.actors.member import NAME, Make, Member
-from tools.explore.canonical import Canonical
 from tools.explore.moves import MovingState
 from tools.explore.search import Config
 from tools.explore.state import State
 from tools.explore.store import NAMESPACE, Store
-
-
-class ResumingState(State):
-    """Which also tells records apart by what a process that starts judges by."""
-
-    def canonical(self, old: float) -> Canonical:
-        canonical = super().canonical(old)
-
-        def ages(lease: Lease) -> tuple[float, bool]:
-            text = lease.annotation(ANSWERS_AT_ANNOTATION)
-            sent = float(text.split(" ")[3]) if text else -math.inf
-            age = self.step * SECONDS - sent
-            resumed = lease.annotation(RESUMED_ANNOTATION) is not None
-            return (min(age, TIMING.lease_duration), resumed)
-
-        canonical.lease_extras = ages
-        return canonical
-
 
 TIMING = Timing(lease_duration=4, renew_interval=1, request_timeout=1.5)
 # A priority moves within the horizon; a minute is only longer.
@@ -41,6 +22,14 @@ POLICY = MovePolicy(can_drain=True, settle=2.0, interval=5.0, again=8.0)
 # Of a step.
 SECONDS = 1.0
 PACE = Pace(step=SECONDS)
+
+
+def resume_age(step: int, lease: Lease) -> tuple[float, bool]:
+    """What a process that starts judges by."""
+    text = lease.annotation(ANSWERS_AT_ANNOTATION)
+    sent = float(text.split(" ")[3]) if text else -math.inf
+    resumed = lease.annotation(RESUMED_ANNOTATION) is not None
+    return (min(step * SECONDS - sent, TIMING.lease_duration), resumed)
 
 
 def single(
@@ -78,10 +67,13 @@ def single(
             actors.append(
                 ClientGo("peer", client_rate, lease=NAME, duration=int(duration), is_old=is_old)
             )
+        extras = resume_age if resumes else None
         if moves:
-            state: State = MovingState(store, actors, restores=restores, targets=targets)
+            state: State = MovingState(
+                store, actors, restores=restores, targets=targets, extras=extras
+            )
         else:
-            state = (ResumingState if resumes else State)(store, actors, restores=restores)
+            state = State(store, actors, restores=restores, extras=extras)
         if is_settled:
             state.settle(pace, steps=round(3 * duration / pace.step))
         return state

@@ -1,10 +1,12 @@
 """One state of an exploration, and the step from it to the next ones."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import combinations
 from typing import Any
 
+from elector_sidecar.core.lease import Lease
 from tools.explore.actors.actor import WALL, Broken, Pace, Picks, World
 from tools.explore.actors.shard_member import said
 from tools.explore.canonical import Canonical
@@ -13,14 +15,21 @@ from tools.explore.store import Store
 
 # Sweeps over all actors in one step, until none has anything to do.
 SWEEPS = 30
+# By the step: what else tells two records apart.
+Extras = Callable[[int, Lease], object]
 
 
 class State:
-    __slots__ = ("actors", "edits", "restores", "step", "store")
+    __slots__ = ("actors", "edits", "extras", "restores", "step", "store")
     wanted = "nobody leads"
+    # What a `Canonical` is to keep that is only reported elsewhere.
+    kept: tuple[str, ...] = ()
 
-    def __init__(self, store: Store, actors: Sequence[Any], *, restores: int) -> None:
+    def __init__(
+        self, store: Store, actors: Sequence[Any], *, restores: int, extras: Extras | None = None
+    ) -> None:
         self.store = store
+        self.extras = extras
         self.actors = list(actors)
         self.step = 0
         # How often the store may still be put back, and one Lease of it by hand.
@@ -30,7 +39,7 @@ class State:
     def copy(self) -> "State":
         new = self.__class__.__new__(self.__class__)
         new.store, new.step = self.store.copy(), self.step
-        new.restores, new.edits = self.restores, self.edits
+        new.restores, new.edits, new.extras = self.restores, self.edits, self.extras
         new.actors = [actor.copy() for actor in self.actors]
         return new
 
@@ -142,7 +151,9 @@ class State:
     # ── sameness ──
 
     def canonical(self, old: float) -> Canonical:
-        return Canonical(old=old)
+        canonical = Canonical(old=old, kept=self.kept)
+        canonical.lease_extras = None if self.extras is None else partial(self.extras, self.step)
+        return canonical
 
     def digest(self, pace: Pace, *, old: float, with_past: bool) -> bytes:
         time = self.step * pace.step

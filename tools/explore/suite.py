@@ -32,6 +32,8 @@ NONE = replace(
 )
 # No single message is lost or late: what befalls processes, links and the store.
 PROCESSES = replace(LONG, late_request=(), late_answer=(), late_events=(), is_lossy=False)
+# The same, with crashes after which the process is back within its lease.
+RESTARTS = replace(PROCESSES, crash=(1,))
 # A lease of three steps, so that four leases are twelve.
 SHORT = Timing(lease_duration=3, renew_interval=1, request_timeout=1.5)
 NAMES: dict[str, Callable[..., Config] | Pace | Timing] = {
@@ -40,6 +42,7 @@ NAMES: dict[str, Callable[..., Config] | Pace | Timing] = {
     "LONG": LONG,
     "NONE": NONE,
     "PROCESSES": PROCESSES,
+    "RESTARTS": RESTARTS,
     "SHORT": SHORT,
 }
 
@@ -74,6 +77,15 @@ SUITE = [
     # An administrator asks for switchovers, also to a pod that is gone, and for holds.
     Task('single(rates=(1.0, 1.0), faults=2, targets=("pod-1", "pod-9"), pace=LONG)'),
     Task("single(rates=(1.0, 1.0), faults=2, restores=0, priorities=(1, 0), pace=PROCESSES)"),
+    # Processes are back within their lease and go on, whatever is asked of the Lease meanwhile.
+    Task(
+        'single(rates=(1.0, 1.0), faults=2, restores=0, resumes=True, targets=("pod-1",), '
+        "priorities=(1, 0), pace=RESTARTS)"
+    ),
+    Task(
+        'single(rates=(1.0, 1.0), faults=2, resumes=True, targets=("pod-1", "pod-9"), '
+        "pace=RESTARTS)"
+    ),
     # All members are away for so long that the candidate takes the table, and come back.
     Task(
         'sharded(rates=(1.0,), shards=2, client_go="0.26", faults=2, restores=0, '

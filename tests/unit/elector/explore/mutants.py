@@ -101,6 +101,20 @@ class TakesWhatIsForAnother(Election):
         self._candidacy.moves._adopt_release = _ignored  # type: ignore[method-assign]
 
 
+class GoesOnWhateverIsHeld(Election):
+    """A process that starts goes on for the one before it, whatever is asked of the Lease."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._contends_at = self._candidacy._contend_at
+        self._candidacy._contend_at = self._at_once  # type: ignore[method-assign]
+
+    def _at_once(self, now: float) -> float:
+        candidacy = self._candidacy
+        resumes = not candidacy.holds_record and candidacy.resumes(now)
+        return candidacy.observed.own_from if resumes else self._contends_at(now)
+
+
 class HoldsForEver(Election):
     """A hold has no end."""
 

@@ -93,6 +93,24 @@ def test_each_mutant_of_the_moves_is_found(mutant: Any, promise: str) -> None:
     assert promise in found(make=mutant, restores=0, targets=("pod-9",), faults=1)
 
 
+def test_a_process_that_goes_on_in_spite_of_a_hold_is_found_and_ours_waits() -> None:
+    """No exploration of crashes alone finds the mutant, nor one of holds alone."""
+    moves: dict[str, Any] = {
+        "resumes": True,
+        "targets": ("pod-1",),
+        "pace": suite.RESTARTS,
+        "restores": 0,
+    }
+    violation = Search(single(make=mutants.GoesOnWhateverIsHeld, faults=2, **moves)).run().violation
+    assert violation is not None
+    assert "takes a Lease that is held" in violation.what
+    labels = {step: said for step, said in enumerate(violation.schedule) if said}
+    said = " ".join(label for it in labels.values() for label in it)
+    assert "crashes" in said
+    assert "asks for a hold" in said
+    play(single(faults=2, **moves), labels)
+
+
 def test_what_was_found_is_played_again_from_its_text() -> None:
     config = single(faults=1, make=mutants.TakesEarly)
     violation = Search(config).run().violation
