@@ -4,7 +4,7 @@
 answered when the report is durable: 200. 400 for what cannot be used. 403 where the capability is
 not that of the worker that the report names. 404 where its object is unknown here and has been for
 too long. 503 while the disk does not take it, which the worker is to repeat. `/livez`, `/readyz`,
-`/metrics`, `/status`, `/sedna/objects` read.
+`/metrics`, `/status`, `/sedna/objects` read, and `/` is a page for browsers.
 """
 
 import asyncio
@@ -19,7 +19,8 @@ from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.runtime.metrics import Metric
 from edge_sidecars.runtime.web import aiohttp_web as web
 from edge_sidecars.runtime.web.cross_site import JSON, not_utf8
-from edge_sidecars.runtime.web.endpoints import READS, metrics, options
+from edge_sidecars.runtime.web.endpoints import READS, metrics, options, served
+from edge_sidecars.runtime.web.page.asked import Page
 from edge_sidecars.sedna_api.core.api_object import ObjectKey
 from edge_sidecars.sedna_api.core.report import MalformedReport
 from lc.core.worker_info import UNFORESEEN, UnusableReport, WorkerInfo
@@ -75,6 +76,7 @@ class WorkerApi:
         self._lc_status = lc_status
         self._measured = measured
         self._bodies = 0
+        self._page = Page("lc", lambda: msgspec.json.encode(lc_status()))
         self._reads: dict[str, Answer] = {
             "/livez": self._ok,
             "/readyz": self._ok,
@@ -86,6 +88,8 @@ class WorkerApi:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         if (garbled := not_utf8(request)) is not None:
             return sedna_answer(400, garbled)
+        if self._page.has(request):
+            return await served(request, ("GET", self._page.answer))
         worker = _INFO.fullmatch(request.path)
         if worker is not None:
             if request.method != "POST":

@@ -137,6 +137,16 @@ def test_people_see_what_the_node_knows(lc: LcProcess) -> None:
     ]
 
 
+def test_a_browser_gets_the_page_and_its_document_is_the_status(lc: LcProcess) -> None:
+    page = lc.ask("/", headers={"Accept": "text/html,*/*;q=0.8"})
+    assert (page.status, b"page/lc.js" in page.body) == (200, True)
+    assert lc.ask("/page/lc.js").status == 200
+    document = lc.ask("/status/events").json()["status"]
+    assert document.keys() == lc.ask("/status").json().keys()
+    assert [it["name"] for it in document["objects"]] == ["d1", "job"]
+    assert lc.ask("/").status == 404, "a program gets what it got before there was a page"
+
+
 def test_answers_are_counted(lc: LcProcess) -> None:
     def refused() -> int:
         lines = [it for it in lc.metrics().splitlines() if 'requests_total{status="400"}' in it]
@@ -176,6 +186,7 @@ def test_by_the_nodes_address_the_token_is_asked_for(tmp_path: Path) -> None:
 
         assert told("/livez") == 200
         assert told("/status") == 401
+        assert told("/", Accept="text/html") == told("/status/events") == 401
         assert told("/status", Authorization="Bearer wrong-but-just-as-long") == 401
         assert told("/status", Authorization="Bearer a-token-that-is-long") == 200
         token.write_text("another-token-that-is-long\n")

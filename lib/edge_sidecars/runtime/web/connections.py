@@ -53,6 +53,8 @@ class Connection(IntakeConnection):
     has_left = False
     # The client has ended its side, or the connection is lost; a process that ended looks so.
     is_ended = False
+    # Its listener closes: an endless answer is to end.
+    is_closing_down = False
     _until = 0.0
     _sent = 0
 
@@ -65,6 +67,10 @@ class Connection(IntakeConnection):
         self._writes_to = None
         self.is_ended = True
         super().connection_lost(exc)
+
+    async def shutdown(self, timeout: float | None = 15.0) -> None:
+        self.is_closing_down = True
+        await super().shutdown(timeout)
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
         """Whether the connection is to stay open for what is still to be sent."""

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
+
 from gm.hub.stream import Connected
 from gm.telemetry.status import (
     Backlog,
@@ -13,6 +15,15 @@ from gm.telemetry.status import (
     ReportCounts,
     ShardsStatus,
     StateCount,
+)
+from lc.status import (
+    LcStatus,
+    LinkStatus,
+    ObjectStatus,
+    RefusalStatus,
+    ReportsStatus,
+    StoreStatus,
+    TransferStatus,
 )
 from relay_sidecar.telemetry.status import (
     JournalStatus,
@@ -405,4 +416,84 @@ GM = (
     ),
 )
 
-STATES = {"elector": ELECTOR, "relay": RELAY, "pool": POOL, "gm": GM}
+# ── LC ──
+
+_LC = LcStatus(
+    node="edge-a",
+    mode="stream",
+    version="0.3.0",
+    uptime_seconds=900.0,
+    link=LinkStatus(is_up=True, peer="gm-0:9001", for_seconds=77.0, problem=""),
+    store=StoreStatus("/rootfs/var/lib/sedna", "5f3a", note="", failure="", failures=0),
+    reports=ReportsStatus(
+        waiting=0, oldest_seconds=None, of_unknown_jobs=0, refused=0, refusals=()
+    ),
+    objects=(
+        ObjectStatus("dataset", "shop", "photos", "u1", "41", note="9 samples"),
+        ObjectStatus("dataset", "shop", MARKUP, "u2", "42", note="no such file"),
+        ObjectStatus("federatedlearningjob", "shop", "shelves", "u3", "43", note=""),
+    ),
+    transfers=(TransferStatus("s3://models/a.ckpt", done=3 * 1024**2, size=12 * 1024**2),),
+    listeners=[LISTENER],
+)
+
+
+def _lc(**more: Any) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(_LC, **more))
+    return found
+
+
+LC = (
+    State(
+        "up",
+        _lc(),
+        (
+            "The link to GM is up",
+            "gm-0:9001",
+            "2 dataset, 1 federatedlearningjob",
+            "no such file",
+            "s3://models/a.ckpt: 3.0 MiB of 12.0 MiB",
+            MARKUP,
+        ),
+    ),
+    State(
+        "offline",
+        _lc(
+            mode="relay",
+            link=LinkStatus(False, "", 4000.0, f"the relay says: no route to host {MARKUP}"),
+            reports=ReportsStatus(
+                waiting=12,
+                oldest_seconds=3900.0,
+                of_unknown_jobs=2,
+                refused=1,
+                refusals=(
+                    RefusalStatus("federatedlearningjob", "shop", MARKUP, "u3", 7, "too old"),
+                ),
+            ),
+            transfers=(TransferStatus("s3://models/b.ckpt", done=5, size=None),),
+        ),
+        (
+            "The link to the relay is down",
+            "1h6m",
+            "none yet",
+            "no route to host",
+            "1h5m",
+            "too old",
+            "s3://models/b.ckpt: 5 B, of a size that is not known",
+            MARKUP,
+        ),
+    ),
+    State(
+        "disk full",
+        _lc(
+            store=StoreStatus(
+                "/rootfs/var/lib/sedna", "77", "lc.db.broken", f"disk full {MARKUP}", failures=4
+            ),
+            objects=(),
+            transfers=(),
+        ),
+        ("disk full", "lc.db.broken", "none", MARKUP),
+    ),
+)
+
+STATES = {"elector": ELECTOR, "relay": RELAY, "pool": POOL, "gm": GM, "lc": LC}

@@ -3,8 +3,9 @@
 Guarantees: the page loads nothing of another host and runs no script but its own. A stream sends a
 change within two ticks, and the document each second. All streams together compute the document
 once a tick, and spend at most a tenth of a processor on it. A client that reads slowly gets fewer
-documents, and has at most one of them unread; one that reads nothing is cut off. Files are read
-outside of the event loop, because a disk may be slow.
+documents, and has at most one of them unread; one that reads nothing is cut off. Streams end with
+their listener at once, and no shutdown waits for them. Files are read outside of the event loop,
+because a disk may be slow.
 """
 
 import asyncio
@@ -105,8 +106,9 @@ class ServedPage:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
         # A write never waits: nothing more is written to a client that has not read the last.
         transport.set_write_buffer_limits(high=sys.maxsize)
-        if isinstance(request.protocol, Connection):
-            request.protocol.is_lively = True
+        connection = request.protocol
+        if isinstance(connection, Connection):
+            connection.is_lively = True
         await response.prepare(request)
         shown, shown_at, unread = b"", 0.0, 0
         read_at = time.monotonic()
@@ -125,6 +127,8 @@ class ServedPage:
                 transport.abort()
                 break
             unread = left
+            if isinstance(connection, Connection) and connection.is_closing_down:
+                break
             await asyncio.sleep(TICK)
         return response
 
