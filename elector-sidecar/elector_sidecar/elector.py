@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Coroutine, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
+from edge_sidecars.runtime.cli.values import without_user
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.runtime.tasks import Tasks
@@ -346,7 +347,10 @@ class Elector:
             self._lifecycle.health_checked(boottime(), health)
             if health is not before:
                 level = logger.info if health is Health.OK else logger.warning
-                level("health of the main changed", extra=fields(url=url, health=health.value))
+                level(
+                    "health of the main changed",
+                    extra=fields(url=without_user(url), health=health.value),
+                )
             self._kick.set()
             pause = interval
             if health is Health.REFUSED and before is not Health.REFUSED:

@@ -23,6 +23,7 @@ from edge_sidecars.runtime.cli.options import (
     command_line,
     log_format_option,
     log_level_option,
+    may_be_there,
     one_of,
     option,
     option_values,
@@ -237,16 +238,16 @@ class Config:
         is_named_later = self.lease_file is not None and not self.lease
         if not (is_subdomain(self.lease) or is_named_later):
             raise BadInput(
-                f"--lease {self.lease!r} is not a Lease name: lower-case, digits, - and ."
+                f"--lease {self.lease!r:.80} is not a Lease name: lower-case, digits, - and ."
             )
         if self.namespace and not is_label(self.namespace):
             raise BadInput(
-                f"--namespace {self.namespace!r} is not a namespace: lower-case, digits and -"
+                f"--namespace {self.namespace!r:.80} is not a namespace: lower-case, digits and -"
             )
         if not self.identity.isprintable() or len(self.identity) > MAX_IDENTITY:
             raise BadInput(
-                f"--identity {self.identity!r} is not printable or over {MAX_IDENTITY} characters: "
-                "use the pod's name"
+                f"--identity {self.identity!r:.80} is not printable or over {MAX_IDENTITY} "
+                "characters: use the pod's name"
             )
         if self.lease_file is not None and self.release_on_term:
             raise BadInput(
@@ -266,7 +267,9 @@ class Config:
             }
         )
         if self.health_interval <= 0:
-            raise BadInput(f"--health-interval {self.health_interval:g}s must be positive")
+            raise BadInput(
+                f"--health-interval {self.health_interval:g}s is not positive: use 1s, or more"
+            )
         if self.shards is not None:
             self._check_shards()
         if self.stop_before is not None:
@@ -310,8 +313,6 @@ class Config:
                 f"--identity {self.identity!r:.80}: with --shards {self.member_lease!r:.120} is "
                 "the name of a Lease: use lower-case letters, digits, - and ., like the pod's name"
             )
-        if self.shard_settle < 0:
-            raise BadInput(f"--shard-settle {self.shard_settle:g}s must not be negative")
         if self.pod_uid is not None and not UID_PATTERN.fullmatch(self.pod_uid):
             raise BadInput(
                 f"POD_UID {self.pod_uid!r:.80} is no uid: set it by the downward API, "
@@ -394,7 +395,9 @@ def _config(
         raise BadInput(str(error)) from error
     _refuse_meaningless(options, program)
     if config.context is not None and config.kubeconfig is None:
-        raise BadInput(f"--context {config.context} needs --kubeconfig: add it, or drop this one")
+        raise BadInput(
+            f"--context {config.context:.80} needs --kubeconfig: add it, or drop this one"
+        )
     return config
 
 
@@ -466,6 +469,6 @@ def _of_a_workstation(environ: Mapping[str, str]) -> dict[str, Any]:
     if named:
         return {"kubeconfig": Path(named), "kubeconfig_from": "$KUBECONFIG"}
     usual = Path(home or "/", ".kube/config")
-    if home and usual.exists():
+    if home and may_be_there(usual):
         return {"kubeconfig": usual, "kubeconfig_from": "~/.kube/config"}
     return {}

@@ -60,15 +60,17 @@ class Timing:
         if self.lease_duration > MAX_LEASE_DURATION:
             raise UnsafeTiming(
                 f"--lease-duration {self.lease_duration:g}s is over {MAX_LEASE_DURATION:g}s: "
-                "for so long no pod would take over from a dead leader"
+                "for so long no pod would take over from a dead leader; use 1d, or less"
             )
         if self.renew_interval < MIN_RENEW_INTERVAL:
             raise UnsafeTiming(
                 f"--renew-interval {self.renew_interval:g}s is under {MIN_RENEW_INTERVAL:g}s: "
-                "client-go followers see only whole seconds"
+                "client-go followers see only whole seconds; use 1s, or more"
             )
         if self.request_timeout <= 0:
-            raise UnsafeTiming(f"--request-timeout {self.request_timeout:g}s is not positive")
+            raise UnsafeTiming(
+                f"--request-timeout {self.request_timeout:g}s is not positive: use 3s, or less"
+            )
         spent = self.renew_interval + self.request_timeout + MARGIN
         usable = self.lease_duration * (1 - CLOCK_RATE_EPSILON)
         if spent >= usable:

@@ -7,6 +7,7 @@ states that were overtaken meanwhile may be skipped. Off the renewal path.
 import asyncio
 
 from edge_sidecars.runtime.backoff import Backoff
+from edge_sidecars.runtime.cli.values import without_user
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
 from elector_sidecar.elector import Elector
@@ -50,5 +51,7 @@ class NotifyUrl:
                 backoff.succeeded()
                 continue
             delay = backoff.failed()
-            logger.warning("notifying failed", extra=fields(url=self._url, retry_in=delay))
+            logger.warning(
+                "notifying failed", extra=fields(url=without_user(self._url), retry_in=delay)
+            )
             await asyncio.sleep(delay)

@@ -268,10 +268,9 @@ class WrappedProgram:
 
     async def _after(self, elector: Elector, running: GuardedProgram, *, is_lost: bool) -> None:
         status = await running.wait()
-        logger.info(
-            "the program has ended",
-            extra=fields(status=status, **({"why": running.why_not} if running.why_not else {})),
-        )
+        if running.why_not:
+            logger.warning("the program cannot be started", extra=fields(why=running.why_not))
+        logger.info("the program has ended", extra=fields(status=status))
         self.exit_status = status if status >= 0 else BY_SIGNAL - status
         if self._policy.restart:
             if boottime() - running.started_at >= LONGEST_PAUSE:

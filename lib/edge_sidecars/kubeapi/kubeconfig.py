@@ -68,14 +68,14 @@ class Kubeconfig:
         verified_because: str = "",
     ) -> None:
         self._verified_because = verified_because
-        self._paths = kubeconfig_paths(path)
         self._name = context
         self._fixed_server: str | None = None
         self._logged = ""  # the latest problem that was logged
         self._plugin: ExecPlugin | None = None
         self._of_plugin: tuple[_TlsContexts, tuple[bytes, bytes], ssl.SSLContext] | None = None
-        self._user = WatchedFiles(self._paths, self._read)
         try:
+            self._paths = kubeconfig_paths(path)
+            self._user = WatchedFiles(self._paths, self._read)
             found = self._user.get().context
         except (OSError, ValueError) as error:
             check = "" if isinstance(error, MissingPackage) else "; `kubectl config view` checks it"

@@ -16,7 +16,7 @@ from pathlib import Path
 from edge_sidecars.kubeapi.credentials import checked_token
 from edge_sidecars.kubeapi.exec_plugin import ExecSpec
 from edge_sidecars.runtime.cli.proxies import HttpProxy, http_proxy
-from edge_sidecars.runtime.cli.values import BadInput, url
+from edge_sidecars.runtime.cli.values import BadInput, api_server_url
 
 # Of the cluster, which plugins that want it get (client.authentication.k8s.io, ExecConfig.Cluster).
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
@@ -59,11 +59,19 @@ class KubeContext:
 
 
 def kubeconfig_paths(path: Path) -> tuple[Path, ...]:
-    """One file, or several with a colon between, as the variable KUBECONFIG has them."""
-    text = str(path)
-    if path.expanduser().exists():
-        return (path.expanduser(),)
-    return tuple(Path(each).expanduser() for each in text.split(os.pathsep) if each)
+    """One file, or several with a colon between, as the variable KUBECONFIG has them. Raises
+    ValueError for a home that no user has."""
+    if os.path.exists(expanded(path)):
+        return (expanded(path),)
+    return tuple(expanded(Path(each)) for each in str(path).split(os.pathsep) if each)
+
+
+def expanded(path: Path) -> Path:
+    """With the folder that `~` means. Raises ValueError where no user has it."""
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"{path} is in the home of nobody: name its folder") from error
 
 
 def read_context(paths: Sequence[Path], name: str | None) -> KubeContext:
@@ -164,7 +172,7 @@ class _Fields:
 
     def path(self, name: str) -> Path | None:
         text = self.text(name)
-        return None if text is None else self.folder / Path(text).expanduser()
+        return None if text is None else self.folder / expanded(Path(text))
 
     def switch(self, name: str) -> bool:
         value = self.values.get(name) or False
@@ -198,7 +206,7 @@ def _context(name: str, namespace: str | None, cluster: _Fields, user: _Fields) 
     if server is None:
         raise ValueError(f"{cluster.owner} names no server")
     try:
-        url(server)
+        api_server_url(server)
     except BadInput as error:
         raise ValueError(f"server of {cluster.owner}: {error}") from error
     authorities = cluster.source("certificate-authority")
@@ -262,7 +270,7 @@ def _plugin(
     if command is None:
         raise ValueError(f"{it.owner} has no command")
     if os.sep in command:
-        command = str(user.folder / Path(command).expanduser())
+        command = str(user.folder / expanded(Path(command)))
     arguments = values.get("args") or []
     if not isinstance(arguments, list) or not all(isinstance(each, str) for each in arguments):
         raise ValueError(f"args of {it.owner} is no list of texts")

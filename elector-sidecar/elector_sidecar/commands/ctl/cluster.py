@@ -10,7 +10,14 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edge_sidecars.runtime.cli.options import SERVICE_ACCOUNT_DIR, api_server, named, pod_namespace
+from edge_sidecars.runtime.cli.options import (
+    SERVICE_ACCOUNT_DIR,
+    api_server,
+    flag,
+    may_be_there,
+    named,
+    pod_namespace,
+)
 from edge_sidecars.runtime.cli.proxies import proxy_variables
 from edge_sidecars.runtime.cli.values import BadInput, api_server_url
 from edge_sidecars.runtime.formats.rfc1123 import is_label, is_subdomain
@@ -190,19 +197,41 @@ def _credentials(
     over http; and the namespace. Raises `BadInput`."""
     from edge_sidecars.kubeapi import UnusableCredentials, pod_credentials
     from edge_sidecars.kubeapi.kubeconfig import Kubeconfig
+    from edge_sidecars.kubeapi.kubeconfig_file import kubeconfig_paths
 
     proxies = proxy_variables(environ)
     path = Path(given.kubeconfig or environ.get("KUBECONFIG") or "~/.kube/config")
     is_named = given.kubeconfig or environ.get("KUBECONFIG") or given.context
     is_plain = (given.server or "").startswith("http:")
     needs_none = is_plain or environ.get("KUBERNETES_SERVICE_HOST")
-    if needs_none and not is_named and not path.expanduser().exists():
-        folder = Path(given.service_account_dir or SERVICE_ACCOUNT_DIR)
-        server = given.server or api_server(environ, remedy="name a --kubeconfig")
-        own = pod_namespace(environ, folder, remedy="name the --namespace")
-        return pod_credentials(server, folder, proxies), given.namespace or own
+    named_folder = given.service_account_dir
+    if named_folder and (given.kubeconfig or given.context):
+        other = flag("kubeconfig" if given.kubeconfig else "context")
+        raise BadInput(
+            f"--service-account-dir {named_folder:.80} and {other} exclude each other: drop one"
+        )
     try:
-        found = Kubeconfig(path, server=given.server, context=given.context, proxies=proxies)
+        if named_folder or (
+            needs_none and not is_named and not any(map(may_be_there, kubeconfig_paths(path)))
+        ):
+            folder = Path(named_folder or SERVICE_ACCOUNT_DIR)
+            server = given.server or api_server(environ, remedy="name a --kubeconfig")
+            own = pod_namespace(environ, folder, remedy="name the --namespace")
+            return pod_credentials(server, folder, proxies), given.namespace or own
+        found = Kubeconfig(
+            path,
+            server=given.server,
+            context=given.context,
+            flag=_source(given, environ),
+            proxies=proxies,
+        )
     except UnusableCredentials as error:
         raise BadInput(str(error)) from error
     return found, given.namespace or found.namespace
+
+
+def _source(given: argparse.Namespace, environ: Mapping[str, str]) -> str:
+    """What named the kubeconfig."""
+    if given.kubeconfig:
+        return "--kubeconfig"
+    return "$KUBECONFIG" if environ.get("KUBECONFIG") else "the usual kubeconfig"

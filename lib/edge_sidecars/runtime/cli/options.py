@@ -17,7 +17,15 @@ from typing import Any, TypeVar
 
 from edge_sidecars.runtime.cli.environment import name_unknown_variables
 from edge_sidecars.runtime.cli.parser import Parser as Parser
-from edge_sidecars.runtime.cli.values import BadInput, count, seconds, size, switch, whole
+from edge_sidecars.runtime.cli.values import (
+    BadInput,
+    address,
+    count,
+    seconds,
+    size,
+    switch,
+    whole,
+)
 from edge_sidecars.runtime.version import VERSION
 
 # Where kubelet projects the pod's token, CA and namespace.
@@ -88,7 +96,7 @@ class Options:
             told = self._given.get(name) or self._twin(name)
             if told:
                 text = " ".join(told) if isinstance(told, list) else told
-                yield f"{flag(name)} {text if text.isprintable() else repr(text)}"
+                yield f"{flag(name)} {text if text.isprintable() else repr(text):.120}"
 
     def _twin(self, name: str) -> str:
         variable = self._variable(name)
@@ -141,12 +149,19 @@ def api_server(environ: Mapping[str, str], *, remedy: str) -> str:
     """The URL of the pod's API server. Raises `BadInput` outside of a pod, which ends in
     `remedy`."""
     host = environ.get("KUBERNETES_SERVICE_HOST")
-    port = environ.get("KUBERNETES_SERVICE_PORT", "443")
+    port = environ.get("KUBERNETES_SERVICE_PORT") or "443"
     if not host:
         raise BadInput(
             f"no API server: KUBERNETES_SERVICE_HOST is not set, so this is no pod; {remedy}"
         )
-    return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    try:
+        return f"https://{address(place)}"
+    except BadInput as error:
+        raise BadInput(
+            f"KUBERNETES_SERVICE_HOST {host!r:.80} and KUBERNETES_SERVICE_PORT {port!r:.80} are no "
+            f"address: leave both to kubelet, or {remedy.rpartition('; ')[2]}"
+        ) from error
 
 
 def pod_namespace(
@@ -161,6 +176,17 @@ def pod_namespace(
         return file.read_text().strip() if file.is_file() else ""
     except (OSError, ValueError) as error:
         raise BadInput(f"{file}: {error}; {remedy}") from error
+
+
+def may_be_there(path: Path) -> bool:
+    """Also where it may not be looked for: who reads it then learns why it cannot."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -243,7 +269,7 @@ def choice(*choices: str, true: str = "") -> Parse:
 
     def parse(text: str) -> str | bool:
         if text not in choices:
-            raise BadInput(f"{text!r}: choose one of {', '.join(choices)}")
+            raise BadInput(f"{text!r:.80}: choose one of {', '.join(choices)}")
         return text == true if true else text
 
     return parse

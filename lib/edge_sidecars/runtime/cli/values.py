@@ -196,14 +196,34 @@ def url_like(example: str) -> Callable[[str], str]:
             return text
         guess = f"{urlsplit(example).scheme}://{text}"
         is_near = "://" not in text and text and _is_url(guess)
-        remedy = f"write {guess:.80}" if is_near else f"write it like {example}"
-        raise BadInput(f"{text!r:.80} is not a URL: {remedy}")
+        remedy = f"write {without_user(guess):.80}" if is_near else f"write it like {example}"
+        raise BadInput(f"{without_user(text)!r:.80} is not a URL: {remedy}")
 
     return parse
 
 
 url = url_like("http://127.0.0.1:8080/healthz")
-api_server_url = url_like("https://10.0.0.1:6443")
+_any_server_url = url_like("https://10.0.0.1:6443")
+
+
+def api_server_url(text: str) -> str:
+    """Of the URLs of HTTP one that a path can be put behind, without a password that logs show."""
+    shown = without_user(_any_server_url(text))
+    if shown != text:
+        raise BadInput(
+            f"{shown!r:.80} has a user before its host: drop it, and name a kubeconfig that has one"
+        )
+    if "?" in text or "#" in text:
+        raise BadInput(f"{text!r:.80} has more than a path: write it like https://10.0.0.1:6443")
+    return text
+
+
+def without_user(text: str) -> str:
+    """A URL as it may be shown: a password can be in it."""
+    scheme, separator, rest = text.partition("://")
+    place = re.match(r"[^/?#]*", rest)
+    netloc = place[0] if place else ""
+    return f"{scheme}{separator}{netloc.rpartition('@')[2]}{rest[len(netloc) :]}"
 
 
 def _is_url(text: str) -> bool:

@@ -13,6 +13,7 @@ import pytest
 
 import elector_sidecar.app
 import elector_sidecar.commands.check
+import elector_sidecar.commands.ctl.command
 import elector_sidecar.commands.rbac
 import elector_sidecar.commands.shards
 import elector_sidecar.commands.status
@@ -61,6 +62,7 @@ MAINS: dict[str, tuple[Main, list[str]]] = {
         ["--lease=l", "--namespace=n", f"--server={NOWHERE}", "--listen=127.0.0.1:0"],
     ),
     "elector check": (elector_sidecar.commands.check.main, []),
+    "elector ctl": (elector_sidecar.commands.ctl.command.main, []),
     "elector rbac": (elector_sidecar.commands.rbac.main, []),
     "elector shards": (elector_sidecar.commands.shards.main, []),
     "elector status": (elector_sidecar.commands.status.main, []),
@@ -335,6 +337,22 @@ BY_HAND: list[tuple[str, list[str], tuple[str, ...]]] = [
     ("elector", ["--leader-label=a=b"], ("--leader-label", "set POD_NAME")),
     ("elector", ["--lease-duration=5s", "--renew-interval=4s"], ("4s", "raise --lease-duration")),
     ("elector", ["--lease-duration=1.5s"], ("1.5s", "use 3s")),
+    ("elector", ["--lease-duration=2d"], ("172800s", "use 1d")),
+    ("elector", ["--request-timeout=0"], ("0s", "use 3s")),
+    ("elector", ["--renew-interval=0.5s"], ("0.5s", "use 1s")),
+    *(
+        (it, [f"--server={url}"], (said, remedy))
+        for it in ("elector", "relay", "pool controller")
+        for url, said, remedy in (
+            ("https://me:secret@h:1", "'https://h:1' has a user", "name a kubeconfig"),
+            ("https://h:1/?a=b", "'https://h:1/?a=b' has more", "write it like"),
+        )
+    ),
+    (
+        "elector ctl",
+        ["list", "--service-account-dir=/a", "--kubeconfig=/k"],
+        ("--service-account-dir /a", "drop one"),
+    ),
     ("relay", ["--access-ttl=1m"], ("--access-ttl 1m", "needs --access caller")),
     ("relay", [*CALLER, "--allowed-host=h"], ("--allowed-host h", "drop one")),
     ("relay", ["--listen=0.0.0.0:80"], ("0.0.0.0:80", "use --access caller")),
@@ -424,6 +442,24 @@ VARIABLES: list[tuple[str, dict[str, str], tuple[str, ...]]] = [
     ("relay status", {"RELAY_STATUS_LISTEN": "junk"}, ("'junk'", "is from RELAY_STATUS_LISTEN")),
     ("livez", {"X_LISTEN": "junk"}, ("X_LISTEN 'junk'", "write it like")),
     ("relay rbac", {"RELAY_PRELOAD": "Pods"}, ("'Pods'", "write it like")),
+    # What kubelet says in each pod, written by hand.
+    *(
+        (program, {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port, **more}, said)
+        for program, more in (
+            ("elector", {"ELECTOR_LEASE": "l", "ELECTOR_NAMESPACE": "n"}),
+            ("elector ctl", {"POD_NAMESPACE": "n", "HOME": "/nowhere"}),
+            ("relay", {"RELAY_DATA_DIR": "memory"}),
+            ("pool controller", {}),
+        )
+        for host, port, said in (
+            ("10.0.0.1", "http", ("'http'", "leave both to kubelet", "name a --kubeconfig")),
+            ("10.0.0.1", "99999", ("'99999'", "leave both to kubelet")),
+            ("a b", "443", ("'a b'", "leave both to kubelet")),
+        )
+    ),
+    ("elector", {"ELECTOR_LEASE": "l", "KUBECONFIG": "~none/k"}, ("~none/k", "name its folder")),
+    ("elector ctl", {"KUBECONFIG": "/nowhere/a:~none/k"}, ("~none/k", "name its folder")),
+    ("elector ctl", {"KUBECONFIG": "/" + "k" * 300}, ("$KUBECONFIG", "checks it")),
 ]
 
 
@@ -435,7 +471,7 @@ def test_what_is_wrong_in_a_variable_is_named_with_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     # What is good would win over a variable.
-    good = RELAY_RBAC if program == "relay rbac" else []
+    good = {"relay rbac": RELAY_RBAC, "elector ctl": ["list"]}.get(program, [])
     line = _refusal(program, good, capsys, environ, alone=True)
     for part in said:
         assert part in line
