@@ -19,6 +19,8 @@ import aiohttp
 
 from tools.harness.peers.other_informers import Client, command_of, run_build
 
+# Where tests keep what they have drawn; continuous integration keeps it as an artifact.
+PICTURES: Final = Path(__file__).parents[2] / "build" / "pages"
 # Seconds for a browser on a busy machine.
 PATIENCE: Final = 60.0
 POLL: Final = 0.05
@@ -69,8 +71,8 @@ class Tab:
         return found
 
     async def show(self, url: str, *, width: int, dark: bool = False) -> None:
-        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         """What goes wrong in it is in `window.problems`."""
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         await self.command("Page.enable")
         await self.command("Page.addScriptToEvaluateOnNewDocument", source=_PROBLEMS)
         await self.command("Emulation.setDeviceMetricsOverride", **size)
@@ -103,11 +105,22 @@ class Tab:
         return str(await self.evaluate(_VIOLATIONS))
 
     async def screenshot(self) -> bytes:
-        """As PNG."""
+        """Of the whole page, as PNG."""
+        size = (await self.command("Page.getLayoutMetrics"))["cssContentSize"]
         answer = await self.command(
-            "Page.captureScreenshot", format="png", captureBeyondViewport=True
+            "Page.captureScreenshot",
+            format="png",
+            captureBeyondViewport=True,
+            clip={**size, "scale": 1},
         )
         return base64.b64decode(answer["data"])
+
+    async def keep(self, name: str) -> None:
+        """The whole page as a picture in `PICTURES`."""
+        picture = await self.screenshot()
+        path = PICTURES / f"{name}.png"
+        await asyncio.to_thread(path.parent.mkdir, parents=True, exist_ok=True)
+        await asyncio.to_thread(path.write_bytes, picture)
 
 
 class Browser:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.repository.checkout import ROOT, document
+from tools.harness.browser import PICTURES
 
 MARKS = ("slow", "long", "manual")
 # Played in neither stage, each beside a smaller case that is.
@@ -84,6 +85,12 @@ def test_ci_plays_both_stages_whatever_the_first_one_finds(
         "make test-long",
     ]
     assert all("--reruns=2" in call for call in calls[1:])
+
+
+def test_ci_names_and_keeps_the_folder_of_the_pages_pictures() -> None:
+    folder = str(PICTURES.relative_to(ROOT))
+    assert f'are kept in {folder}"' in document(".ci/run")
+    assert f"          path: {folder}/\n" in document(".github/workflows/ci.yml")
 
 
 @pytest.mark.parametrize("status", ["0", "2"])

@@ -71,7 +71,7 @@ async def check(tab: Tab, url: str, expected: tuple[str, ...], *, width: int, da
 def test_each_state_is_drawn_at_each_width_in_both_schemes(
     component: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Markup in names is text; axe-core has nothing against it."""
+    """Markup in names is text; axe-core has nothing against it. A picture of each is kept."""
     monkeypatch.setattr("time.time", lambda: NOW)
     if AXE.missing:
         lack(f"{AXE.missing[0]} is missing: run make test-deps")
@@ -82,7 +82,11 @@ def test_each_state_is_drawn_at_each_width_in_both_schemes(
                 shown.status = state.status
                 for width, dark in zip(WIDTHS, (True, False), strict=True):
                     url = f"http://{listener.bound}/"
-                    await check(tab, url, state.shows, width=width, dark=dark)
+                    picture = f"{component}-{state.name.replace(' ', '-')}-{width}"
+                    try:
+                        await check(tab, url, state.shows, width=width, dark=dark)
+                    finally:
+                        await tab.keep(picture)
 
     try:
         asyncio.run(draw())
