@@ -19,7 +19,6 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from tests.integration.http_proxy import HttpProxy
@@ -196,12 +195,7 @@ class Situation:
             stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         text = self.relay.log_text(all_lives=True)
         self.stop()
         assert "Traceback" not in text, text

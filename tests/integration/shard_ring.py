@@ -12,7 +12,6 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from aiohttp import web
@@ -69,12 +68,7 @@ class ShardRing:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(CALL_TIMEOUT)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

@@ -10,7 +10,6 @@ import termios
 import threading
 import tty
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
 POLL_INTERVAL = 0.1
@@ -32,12 +31,7 @@ class Keys:
             self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.is_there:
             self._stop.set()
             self._thread.join()

@@ -7,7 +7,6 @@ cannot move its cursor (TERM=dumb), a pipe and a log get lines. Knows no demo.
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Protocol, Self
 
 from rich.console import Console, Group, RenderableType
@@ -27,12 +26,7 @@ EVENTS = 5
 class Screen(Protocol):
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
     def open(self, draw: Draw, keys: str) -> None:
         """Shows this from now on; `keys`: what they do, "" where there are none."""
@@ -66,12 +60,7 @@ class Lines:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         pass
 
     def open(self, draw: Draw, keys: str) -> None:
@@ -105,12 +94,7 @@ class LiveTable:
         self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.stop()
 
     def open(self, draw: Draw, keys: str) -> None:

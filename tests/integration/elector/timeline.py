@@ -4,7 +4,6 @@ Polls from a thread of its own while it is entered. No answer (frozen, gone) lea
 """
 
 import threading
-from types import TracebackType
 from typing import Self
 
 from tools.harness.controlplane.clients.answer import Answer
@@ -25,12 +24,7 @@ class Timeline:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
 

@@ -8,7 +8,6 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import grpc
@@ -53,12 +52,7 @@ class NodeStream:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._call.cancel()
         self._outgoing.put(None)
         self._channel.close()

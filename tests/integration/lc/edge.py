@@ -7,7 +7,6 @@ be killed by itself.
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Any, Self
 
 from edge_sidecars.sedna_api.core.kinds import DATASET, NODE_REPORT, ResourceKind
@@ -95,12 +94,7 @@ class Edge:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def knows(self, *names: str) -> None:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from http import HTTPStatus
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from edge_sidecars.sedna_api.core.kinds import (
@@ -112,12 +111,7 @@ class Site:
             stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop()
 
     def _stop(self) -> None:

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Any, Self
 
 from tests.integration.manifests.live_pods import LEASE, POLL_INTERVAL, LivePods
@@ -59,12 +58,7 @@ class LiveRollout:
         expect(self._plane.admin.post(self._deployments, deployment))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def _end(self) -> None:

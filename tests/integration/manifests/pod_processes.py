@@ -18,7 +18,6 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from http.client import HTTPConnection
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from tools.harness.controlplane.access.accounts import expect
@@ -67,12 +66,7 @@ class PodProcesses:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def stop(self) -> None:

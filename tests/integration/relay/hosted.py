@@ -8,7 +8,6 @@ import ssl
 import threading
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from types import TracebackType
 from typing import Self
 
 import uvloop
@@ -58,12 +57,7 @@ class Hosted:
         assert self._is_open.wait(START_TIMEOUT), "it did not open"
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         assert self._loop is not None
         self._loop.call_soon_threadsafe(self._shut.set)
         self._thread.join()

@@ -10,7 +10,6 @@ import socket
 import threading
 import time
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Self
 
 from tools.bench.elector.timeline import NO_ANSWER, Reply
@@ -70,12 +69,7 @@ class Poller:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._is_over = True
         self._thread.join()
         for key in list(self._selector.get_map().values()):

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from types import TracebackType
 from typing import Any, Self
 
 from tools.harness.controlplane.clients.answer import boottime
@@ -52,12 +51,7 @@ class Followed:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._is_ended = True  # the next line, a second later at most, ends it
         self._thread.join(JOIN_TIMEOUT)
         self._stack.close()

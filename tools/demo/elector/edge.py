@@ -12,7 +12,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from types import TracebackType
 from typing import Any, Self
 
 from tools.demo.elector.follower import Follower
@@ -61,12 +60,7 @@ class Edge:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop.set()
         self.follower.stop()
         # Ends what the program reads, too.

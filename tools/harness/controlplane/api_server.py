@@ -12,7 +12,6 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self, Unpack
 
 from tools.harness.controlplane.access.accounts import TOKEN_LIFETIME, Rule, expect
@@ -50,12 +49,7 @@ class ApiServer(ABC):
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @property

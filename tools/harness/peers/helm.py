@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from tools.harness.controlplane.build import BuildError, Program, find_program, program_binary
@@ -41,12 +40,7 @@ class Helm:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._home.cleanup()
 
     def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":

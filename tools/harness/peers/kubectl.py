@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from tools.harness.controlplane.build import binary
@@ -57,12 +56,7 @@ class Kubectl:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._home.cleanup()
 
     def run(self, *arguments: str, stdin: str = "", timeout: float = TIMEOUT) -> Outcome:

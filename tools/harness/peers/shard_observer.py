@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from tools.harness.peers.build import local_binary
@@ -97,13 +96,8 @@ class ShardObserver(Polling):
         self._tell_ports()
         return super().__enter__()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        super().__exit__(kind, error, at)
+    def __exit__(self, *raised: object) -> None:
+        super().__exit__(*raised)
         if self._process is not None:
             with self._process:  # closes its pipes
                 self._process.kill()

@@ -8,7 +8,6 @@ import json
 import queue
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Self
 
 from tools.harness.controlplane.clients.answer import boottime
@@ -37,12 +36,7 @@ class StandInElector:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end_streams()
         self._server.shutdown()
         self._thread.join()

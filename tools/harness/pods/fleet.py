@@ -7,7 +7,6 @@ Owns the pods and links it made and stops them. Edits of the Lease are an admini
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from tools.harness.controlplane.access.service_account import ServiceAccountDirectory
@@ -42,12 +41,7 @@ class Fleet:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         # Frozen pods and cut links must not keep the test run.
         for link in self.links.values():
             link.heal()

@@ -10,7 +10,6 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Any, Self
 
 from tools.harness.controlplane.api_server import ApiServer
@@ -155,12 +154,7 @@ class GmPod:
             stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def start(self, *, wait: bool = True) -> Self:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from edge_sidecars.sedna_api.core.kinds import kind_named
@@ -100,12 +99,7 @@ class AnySystem(Generic[GmT_co, EdgeT_co]):
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
         # What is left there is the namespace controller's to remove.
         self._admin.delete(f"/api/v1/namespaces/{self.namespace}")

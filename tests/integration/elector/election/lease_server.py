@@ -12,7 +12,6 @@ import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from aiohttp import web
@@ -73,12 +72,7 @@ class LeaseServer:
         asyncio.run_coroutine_threadsafe(self._open(), self._loop).result(CALL_TIMEOUT)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         asyncio.run_coroutine_threadsafe(self._shut(), self._loop).result(CALL_TIMEOUT)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

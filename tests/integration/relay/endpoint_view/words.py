@@ -13,7 +13,6 @@ from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from tools.harness.controlplane.reservation import LOOPBACK
@@ -67,12 +66,7 @@ class PoolWords:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.mute()
         self._server.shutdown()
         self._server.server_close()

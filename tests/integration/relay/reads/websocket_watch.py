@@ -14,7 +14,6 @@ import struct
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any
 
 import websocket
@@ -63,12 +62,7 @@ class WebSocketWatching(Watching):
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._is_over = True
         self._thread.join(TIMEOUT)
         self.connection.shutdown()

@@ -9,7 +9,6 @@ import json
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
 from edge_sidecars.apimachinery.request.request_info import RequestInfo
@@ -61,12 +60,7 @@ class InProcess:
             self._collecting = asyncio.create_task(server.run())
         return server
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._loop.run_until_complete(self._close())
         self._loop.close()
 

@@ -17,7 +17,6 @@ from collections import Counter
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from edge_sidecars.sedna_api.core.kinds import DATASET
@@ -79,12 +78,7 @@ class Lcs(AbstractContextManager["Lcs"]):
         self._reading.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.wait()
         self._reading.join()

@@ -7,7 +7,6 @@ node, as an edge has them whose API knows no selectors.
 
 import json
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Any, Self
 
 from edge_sidecars.kubeapi import ApiClient
@@ -170,12 +169,7 @@ class _Watcher:
             self._jobs = self._stack.enter_context(watching)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     @property

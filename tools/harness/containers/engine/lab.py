@@ -6,7 +6,6 @@ behind that was killed is removed; at the end, what this one made.
 
 import os
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import docker
@@ -33,12 +32,7 @@ class DockerLab:
                 remove(self.client, f"{LABEL}={labels[LABEL]}")
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         remove(self.client, f"{LABEL}={self._labels[LABEL]}")
 
     def start(self, image: str, command: list[str], **settings: Any) -> Container:

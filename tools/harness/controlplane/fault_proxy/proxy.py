@@ -14,7 +14,6 @@ import copy
 import socket
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self, TypeVar
 
 from tools.harness.controlplane.fault_proxy.fault import Delay, Fault, Mode, Traffic
@@ -77,12 +76,7 @@ class FaultProxy:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     # Faults

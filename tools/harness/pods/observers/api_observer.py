@@ -15,7 +15,6 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Self
 
 from edge_sidecars.sedna_api.core.kinds import KINDS, NODE_REPORT, kind_named
@@ -89,12 +88,7 @@ class ApiObserver:
             thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ended.set()
         for each in list(self._sockets.values()):
             with suppress(OSError):

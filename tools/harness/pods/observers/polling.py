@@ -5,7 +5,6 @@ Knows neither questions nor answers. Guarantee: nobody is asked any more when it
 
 import threading
 from collections.abc import Callable, Iterable
-from types import TracebackType
 from typing import Self
 
 
@@ -33,12 +32,7 @@ class Polling:
             thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop.set()
         for thread in self._threads:
             thread.join()

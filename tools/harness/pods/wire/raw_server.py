@@ -10,7 +10,6 @@ import struct
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 # Seconds after which a connection that nobody closed ends the test's thread.
@@ -150,17 +149,12 @@ class RawServer:
         thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._sock.shutdown(socket.SHUT_RDWR)
         self._sock.close()
         for thread in self._threads:
             thread.join(TIMEOUT)
-        if kind is None:
+        if raised[0] is None:
             assert not self.errors, self.errors
 
     def _accept(self) -> None:
