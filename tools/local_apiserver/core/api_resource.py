@@ -20,11 +20,6 @@ def _nothing(obj: Object) -> None:
     """For kinds without defaults."""
 
 
-def _no_unknown(obj: Object) -> list[str]:
-    """For kinds whose type says all."""
-    return []
-
-
 def _no_preparation(obj: Object, current: Object) -> None:
     """For kinds whose updates need none."""
 
@@ -43,8 +38,7 @@ def _no_update_faults(obj: Object, current: Object) -> Sequence[FieldError]:
 class Strategy:
     """What a kind does on top of its schema; Kubernetes' word (pkg/registry/*/strategy.go).
 
-    `read_more` drops what the type could not know to be unknown, and returns the paths of that;
-    it, `default` and `prepare_*` change the object in place.
+    `default` and `prepare_*` change the object in place.
     """
 
     name_rule: NameRule = dns_subdomain
@@ -57,7 +51,6 @@ class Strategy:
     returns_deleted: bool = False
     keeps_first_status: bool = False
     orphans_by_default: bool = False
-    read_more: Callable[[Object], list[str]] = _no_unknown
     default: Callable[[Object], None] = _nothing
     prepare_create: Callable[[Object], None] = _nothing
     prepare_update: Callable[[Object, Object], None] = _no_preparation

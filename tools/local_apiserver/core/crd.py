@@ -2,8 +2,8 @@
 resources that they make, one for each version.
 
 Source: apiextensions-apiserver pkg/apis/apiextensions/{v1/defaults,validation/validation}.go and
-pkg/controller/status/naming_controller.go. Which are good, says
-`schema.crd_validation`.
+pkg/controller/status/naming_controller.go. Whether a schema is structural is kube-apiserver's to
+judge; here is refused what this server could not keep to.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,9 @@ import msgspec
 
 from edge_sidecars.apimachinery.resources import ResourceName
 from tools.local_apiserver.core.api_resource import Catalog, Resource, Strategy
-from tools.local_apiserver.core.schema import crd_validation, structural
+from tools.local_apiserver.core.schema import field_errors
+from tools.local_apiserver.core.schema.field_errors import FieldError
+from tools.local_apiserver.core.schema.pattern import BadPattern
 from tools.local_apiserver.core.schema.pruning import apply_defaults, drop_nulls, prune
 from tools.local_apiserver.core.schema.schema import Schema, read_schema
 from tools.local_apiserver.core.unstructured import (
@@ -51,14 +53,36 @@ def _default(obj: Object) -> None:
         del spec["preserveUnknownFields"]
 
 
-def _read_schemas(obj: Object) -> list[str]:
-    """Drops unknown words of schemas; returns their paths."""
-    unknown = []
-    for index, version in enumerate(items(obj, "spec", "versions")):
-        schema = mapping(version, "schema", "openAPIV3Schema")
-        path = f"spec.versions[{index}].schema.openAPIV3Schema"
-        unknown += structural.drop_unknown(schema, path)
-    return unknown
+def _check(obj: Object) -> Sequence[FieldError]:
+    spec = mapping(obj, "spec")
+    name, wanted = text(obj, "metadata", "name"), text(spec, "names", "plural")
+    if name != f"{wanted}.{text(spec, 'group')}":
+        said = 'must be spec.names.plural+"."+spec.group'
+        return [field_errors.invalid("metadata.name", name, said)]
+    versions = list(objects(spec, "versions"))
+    if sum(version.get("storage") is True for version in versions) != 1:
+        said = "must have exactly one version marked as storage version"
+        return [field_errors.invalid("spec.versions", None, said)]
+    if text(spec, "conversion", "strategy") != "None":
+        said = "conversion webhooks are not called by this API server, so they are not taken"
+        return [field_errors.forbidden("spec.conversion.strategy", said)]
+    found = [_schema_fault(version, index) for index, version in enumerate(versions)]
+    return [fault for fault in found if fault is not None]
+
+
+def _schema_fault(version: Object, index: int) -> FieldError | None:
+    path = f"spec.versions[{index}].schema.openAPIV3Schema"
+    raw = mapping(version, "schema").get("openAPIV3Schema")
+    if not isinstance(raw, dict):
+        return field_errors.required(path)
+    if b'"x-kubernetes-validations":' in msgspec.json.encode(raw):
+        said = "CEL rules are not enforced by this API server, so they are not taken"
+        return field_errors.forbidden(path, said)
+    try:
+        read_schema(raw)
+    except BadPattern as error:
+        return field_errors.invalid(path, None, f"must be a valid regular expression: {error}")
+    return None
 
 
 # Status
@@ -175,10 +199,8 @@ _STRATEGY = Strategy(
 )
 DEFINITION = replace(
     _STRATEGY,
-    read_more=_read_schemas,
     default=_default,
-    check=crd_validation.check,
-    check_update=crd_validation.check_update,
+    check=_check,
 )
 
 

@@ -19,7 +19,6 @@ _QUALIFIED = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _is_label = re.compile(_LABEL, re.ASCII).fullmatch
 _is_subdomain = re.compile(_SUBDOMAIN, re.ASCII).fullmatch
 _is_qualified = re.compile(_QUALIFIED, re.ASCII).fullmatch
-_is_label_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII).fullmatch
 _is_config_key = re.compile(r"[-._a-zA-Z0-9]+", re.ASCII).fullmatch
 
 LABEL_1035_WORDS = (
@@ -63,13 +62,6 @@ def dns_label(text: str) -> str:
     if said := _length(text, DNS_LABEL_LIMIT):
         return said
     return "" if _is_label(text) else LABEL_WORDS
-
-
-def dns_label_1035(text: str) -> str:
-    """RFC 1035 label: services."""
-    if said := _length(text, DNS_LABEL_LIMIT):
-        return said
-    return "" if _is_label_1035(text) else LABEL_1035_WORDS
 
 
 def dns_subdomain(text: str) -> str:

@@ -6,7 +6,6 @@ comparison, and of refusals the words.
 
 import itertools
 import json
-from collections.abc import Callable
 from typing import Any
 
 from tests.integration.tools.local_apiserver.in_process import InProcess, Told
@@ -30,13 +29,9 @@ class Both:
         self,
         admin: AdminClient,
         server: InProcess,
-        *,
-        comparable: Callable[[Json], Json] | None = None,
     ) -> None:
-        """`comparable`: what of an answer is compared, if not all."""
         self._admin = admin
         self._origin = server
-        self._comparable = comparable or _comparable
         self.namespace = f"agree-{next(_numbers)}"
         self.log: list[str] = []
         self.ask("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
@@ -57,7 +52,7 @@ class Both:
         shown = f"{said}\nthere: {there.status} {there.body}\nhere: {here.status} {here.body}"
         assert here.status == there.status, shown
         assert here.body.get("reason") == there.body.get("reason"), shown
-        assert self._comparable(here.body) == self._comparable(there.body), shown
+        assert _comparable(here.body) == _comparable(there.body), shown
         return there, here
 
     def _ask_there(self, method: str, path: str, body: Any, content_type: str) -> Told:
@@ -108,48 +103,7 @@ def _comparable(body: Json) -> Json:
     return {**body, "metadata": meta}
 
 
-def _without_nulls(body: Any) -> Any:
-    """Go writes null for some times that nobody set."""
-    if isinstance(body, dict):
-        return {key: _without_nulls(value) for key, value in body.items() if value is not None}
-    return [_without_nulls(item) for item in body] if isinstance(body, list) else body
-
-
 def _fields(status: Json) -> list[str]:
     """Which fields are to blame; the words are Kubernetes' own, and may be others here."""
     causes = status.get("details", {}).get("causes", [])
     return sorted({cause.get("field", "") for cause in causes})
-
-
-def blamed(body: Json) -> Json:
-    """Of a refusal: which fields; of an object: that it is one."""
-    return _comparable(body) if body.get("kind") == "Status" else {"kind": body.get("kind")}
-
-
-def outcome(body: Json) -> Json:
-    """That it is a refusal, or an object."""
-    return {"kind": body.get("kind")}
-
-
-def without_admission(body: Json) -> Json:
-    """Without what admission plugins and allocators add; the server has none."""
-    found: Json = _without_nulls(json.loads(json.dumps(_comparable(body))))
-    if "metadata" not in found:
-        return found
-    spec = found.get("spec", {})
-    for field in _ADMITTED:
-        spec.pop(field, None)
-    spec["volumes"] = [one for one in spec.get("volumes", []) if "api-access" not in one["name"]]
-    for container in spec.get("containers", []):
-        container.pop("volumeMounts", None)
-    for label in ("controller-uid", "batch.kubernetes.io/controller-uid"):
-        for labelled in (found["metadata"], spec.get("template", {}).get("metadata", {})):
-            labelled.get("labels", {}).pop(label, None)
-        spec.get("selector", {}).pop("matchLabels", None)
-    return found
-
-
-_ADMITTED = (
-    *("serviceAccount", "serviceAccountName", "tolerations", "priority", "preemptionPolicy"),
-    *("taints", "ipFamilies", "ipFamilyPolicy", "clusterIPs", "podReplacementPolicy"),
-)

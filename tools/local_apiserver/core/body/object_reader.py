@@ -93,8 +93,7 @@ def read(resource: Resource, tree: Object) -> list[str]:
         raise Undecodable(f"nested deeper than {DEPTH_LIMIT} levels")
     if resource.is_custom:
         return _read_custom(resource, tree)
-    unknown = [*decode(tree, resource.schema), *resource.strategy.read_more(tree)]
-    return [f'unknown field "{path}"' for path in unknown]
+    return [f'unknown field "{path}"' for path in decode(tree, resource.schema)]
 
 
 def _read_custom(resource: Resource, tree: Object) -> list[str]:

@@ -11,13 +11,6 @@ from tools.local_apiserver.core.unstructured import Object, is_equal, mapping, t
 
 # core.MaxSecretSize, also ConfigMap's
 SIZE_LIMIT = 1024 * 1024
-# The keys that a Secret of a type must have (core/v1 SecretType).
-_REQUIRED_KEYS = {
-    "kubernetes.io/dockercfg": (".dockercfg",),
-    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
-    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
-    "kubernetes.io/tls": ("tls.crt", "tls.key"),
-}
 _FROZEN = "field is immutable when `immutable` is set"
 
 
@@ -66,31 +59,6 @@ def _default_secret(obj: Object) -> None:
         obj["type"] = "Opaque"
 
 
-def _check_secret(obj: Object) -> Sequence[FieldError]:
-    data = mapping(obj, "data")
-    found = list(_keys(data, "data"))
-    if sum(len(str(value)) * 3 // 4 for value in data.values()) > SIZE_LIMIT:
-        found.append(field_errors.too_long("data", SIZE_LIMIT))
-    kind = text(obj, "type")
-    wanted = _REQUIRED_KEYS.get(kind, ())
-    found += [field_errors.required(f"data[{key}]") for key in wanted if key not in data]
-    account = "kubernetes.io/service-account.name"
-    if kind == "kubernetes.io/service-account-token" and not text(
-        obj, "metadata", "annotations", account
-    ):
-        found.append(field_errors.required(f"metadata.annotations[{account}]"))
-    if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
-        found += [field_errors.required("data[username]"), field_errors.required("data[password]")]
-    return found
-
-
-def _check_secret_update(obj: Object, current: Object) -> Sequence[FieldError]:
-    found = []
-    if text(obj, "type") != text(current, "type"):
-        found.append(field_errors.invalid("type", text(obj, "type"), "field is immutable"))
-    return [*found, *_check_frozen(obj, current, ("data",))]
-
-
 CONFIG_MAP = Strategy(check=_check_config_map, check_update=_check_config_map_update)
-SECRET = Strategy(default=_default_secret, check=_check_secret, check_update=_check_secret_update)
+SECRET = Strategy(default=_default_secret)
 SERVICE_ACCOUNT = Strategy(returns_deleted=True)

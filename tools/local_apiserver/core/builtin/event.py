@@ -1,20 +1,16 @@
 """Events, which are served by two groups from one storage.
 
-Sources: Kubernetes pkg/apis/core/validation/events.go, pkg/apis/events/v1/conversion.go. Those of
-the core group are kept; `to_events_group` and back lose nothing.
+Source: Kubernetes pkg/apis/events/v1/conversion.go. Those of the core group are kept;
+`to_events_group` and back lose nothing.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from tools.local_apiserver.core.api_resource import Strategy
-from tools.local_apiserver.core.schema import field_errors
-from tools.local_apiserver.core.schema.field_errors import FieldError
-from tools.local_apiserver.core.unstructured import Object, text
+from tools.local_apiserver.core.unstructured import Object
 
 # kube-apiserver --event-ttl, seconds
 EVENT_TTL = 3600.0
-# core/validation/events.go
-_REASON_LIMIT, _NOTE_LIMIT, _INSTANCE_LIMIT = 128, 1024, 128
 # The same field by its names in core/v1 and in events.k8s.io/v1.
 _NAMES: Mapping[str, str] = {
     "involvedObject": "regarding",
@@ -68,47 +64,5 @@ def _default_new(obj: Object) -> None:
     obj.setdefault("deprecatedSource", {})
 
 
-def _check_core(obj: Object) -> Sequence[FieldError]:
-    return list(_namespace_faults(obj, "involvedObject"))
-
-
-def _namespace_faults(obj: Object, field: str) -> Iterable[FieldError]:
-    about, own = text(obj, field, "namespace"), text(obj, "metadata", "namespace")
-    if about != own and (about or own != "default"):
-        if not about and field == "involvedObject" and not text(obj, "reportingComponent"):
-            return
-        said = "does not match event.namespace"
-        yield field_errors.invalid("involvedObject.namespace", about, said)
-
-
-def _check_new(obj: Object) -> Sequence[FieldError]:
-    """Of events that are made by events.k8s.io; older ones are let through."""
-    if obj.get("deprecatedFirstTimestamp"):
-        return ()
-    return list(_new_faults(obj))
-
-
-def _new_faults(obj: Object) -> Iterable[FieldError]:
-    yield from _namespace_faults(obj, "regarding")
-    if (kind := text(obj, "type")) not in ("Normal", "Warning"):
-        yield field_errors.invalid("type", kind, f"has invalid value: {kind}")
-    if not text(obj, "eventTime"):
-        yield field_errors.required("eventTime")
-        return
-    for field, shown, limit in (
-        ("reportingController", "reportingController", 0),
-        ("reportingInstance", "reportingInstance", _INSTANCE_LIMIT),
-        ("action", "action", _REASON_LIMIT),
-        ("reason", "reason", _REASON_LIMIT),
-    ):
-        found = text(obj, field)
-        if not found:
-            yield field_errors.required(shown)
-        elif limit and len(found) > limit:
-            yield field_errors.invalid(shown, found, f"can have at most {limit} characters")
-    if len(text(obj, "note")) > _NOTE_LIMIT:
-        yield field_errors.invalid("message", "", f"can have at most {_NOTE_LIMIT} characters")
-
-
-EVENT = Strategy(allows_create_on_update=True, default=_default_core, check=_check_core)
-NEW_EVENT = Strategy(allows_create_on_update=True, default=_default_new, check=_check_new)
+EVENT = Strategy(allows_create_on_update=True, default=_default_core)
+NEW_EVENT = Strategy(allows_create_on_update=True, default=_default_new)

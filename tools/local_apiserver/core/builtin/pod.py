@@ -1,24 +1,16 @@
 """Pods, and the pod templates of workloads.
 
-Sources: Kubernetes pkg/apis/core/v1/defaults.go, pkg/apis/core/validation/validation.go,
-pkg/registry/core/pod/strategy.go. Of the defaults and faults those are here that clients meet in
-practice; what only a kubelet or scheduler would judge is let through. No admission plugin runs:
-there are no service account volumes, priorities or tolerations that nobody wrote.
+Sources: Kubernetes pkg/apis/core/v1/defaults.go,
+pkg/registry/core/pod/strategy.go. The defaults are here that clients meet in practice; beyond its
+type no pod is refused. No admission plugin runs: there are no service account volumes, priorities
+or tolerations that nobody wrote.
 """
 
-from collections.abc import Iterable, Sequence
-
-from tools.local_apiserver.core import names
 from tools.local_apiserver.core.api_resource import Strategy
-from tools.local_apiserver.core.schema import field_errors
-from tools.local_apiserver.core.schema.field_errors import FieldError
 from tools.local_apiserver.core.unstructured import (
     Object,
     copied,
-    copied_object,
-    is_equal,
     mapping,
-    number,
     objects,
     text,
 )
@@ -33,14 +25,6 @@ _PROBE_DEFAULTS = {
 }
 # core/v1: SecretVolumeSourceDefaultMode, and so on: 0644
 _FILE_MODE = 0o644
-_RESTART_POLICIES = ("Always", "OnFailure", "Never")
-_PULL_POLICIES = ("Always", "IfNotPresent", "Never")
-_FIXED = (
-    "pod updates may not change fields other than `spec.containers[*].image`,"
-    "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only "
-    "additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set "
-    "to 1 if it was previously negative)"
-)
 
 
 def default_spec(spec: Object) -> None:
@@ -97,54 +81,6 @@ def _default_volume(volume: Object) -> None:
         found.setdefault("type", "")
 
 
-def spec_faults(spec: Object, path: str) -> Iterable[FieldError]:
-    """Of a pod or of a template."""
-    if not list(objects(spec, "containers")):
-        yield field_errors.required(f"{path}.containers")
-    seen: set[str] = set()
-    for field in _CONTAINERS:
-        for index, container in enumerate(objects(spec, field)):
-            yield from _container_faults(container, f"{path}.{field}[{index}]", seen)
-    policy = text(spec, "restartPolicy")
-    if policy not in _RESTART_POLICIES:
-        yield field_errors.not_supported(f"{path}.restartPolicy", policy, _RESTART_POLICIES)
-    volumes: set[str] = set()
-    for index, volume in enumerate(objects(spec, "volumes")):
-        yield from name_faults(volume, f"{path}.volumes[{index}]", volumes)
-
-
-def _container_faults(container: Object, path: str, seen: set[str]) -> Iterable[FieldError]:
-    yield from name_faults(container, path, seen)
-    if not text(container, "image").strip():
-        yield field_errors.required(f"{path}.image")
-    policy = text(container, "imagePullPolicy")
-    if policy and policy not in _PULL_POLICIES:
-        yield field_errors.not_supported(f"{path}.imagePullPolicy", policy, _PULL_POLICIES)
-    for index, port in enumerate(objects(container, "ports")):
-        value = number(port, "containerPort") or 0
-        if not 0 < value < 65536:
-            said = "must be between 1 and 65535, inclusive"
-            yield field_errors.invalid(f"{path}.ports[{index}].containerPort", value, said)
-    for index, variable in enumerate(objects(container, "env")):
-        if not text(variable, "name"):
-            yield field_errors.required(f"{path}.env[{index}].name")
-
-
-def name_faults(
-    named: Object, path: str, seen: set[str], *, is_required: bool = True
-) -> Iterable[FieldError]:
-    """Of a container, a volume or a port: a DNS label that no other one in the list has."""
-    name = text(named, "name")
-    if not name:
-        if is_required:
-            yield field_errors.required(f"{path}.name")
-    elif said := names.dns_label(name):
-        yield field_errors.invalid(f"{path}.name", name, said)
-    elif name in seen:
-        yield field_errors.duplicate(f"{path}.name", name)
-    seen.add(name)
-
-
 def _default(obj: Object) -> None:
     spec = mapping(obj, "spec")
     default_spec(spec)
@@ -170,27 +106,6 @@ def _qos_class(spec: Object) -> str:
     return "Guaranteed" if is_guaranteed else "Burstable"
 
 
-def _check(obj: Object) -> Sequence[FieldError]:
-    return list(spec_faults(mapping(obj, "spec"), "spec"))
-
-
-def _check_update(obj: Object, current: Object) -> Sequence[FieldError]:
-    if is_equal(_fixed_part(mapping(obj, "spec")), _fixed_part(mapping(current, "spec"))):
-        return ()
-    return [field_errors.forbidden("spec", _FIXED)]
-
-
-def _fixed_part(spec: Object) -> Object:
-    """Without what may change; tolerations are taken as they come."""
-    found = copied_object(spec)
-    for field in ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds"):
-        found.pop(field, None)
-    for field in _CONTAINERS:
-        for container in objects(found, field):
-            container.pop("image", None)
-    return found
-
-
 def _prepare_status(obj: Object, current: Object) -> None:
     """podIP and podIPs tell the same (pkg/apis/core/v1/conversion.go)."""
     status = mapping(obj, "status")
@@ -212,6 +127,4 @@ POD = Strategy(
     default=_default,
     prepare_create=_prepare_create,
     prepare_status=_prepare_status,
-    check=_check,
-    check_update=_check_update,
 )

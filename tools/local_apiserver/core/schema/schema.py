@@ -1,8 +1,8 @@
 """A schema as it is asked many times: read once from OpenAPI v3 into attributes.
 
-Owns the reading. Does not judge: `structural` says whether a CRD's schema may be read at all,
-`shape` decodes, prunes and defaults by it, `validation` judges values. Built-in types are described
-by the same words, with `$ref` (a bare name) and Kubernetes' own formats.
+Owns the reading. Does not judge: `shape` decodes, prunes and defaults by it, `validation` judges
+values. Built-in types are described by the same words, with `$ref` (a bare name) and Kubernetes'
+own formats.
 """
 
 from collections.abc import Callable, Sequence
