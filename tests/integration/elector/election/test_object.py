@@ -16,7 +16,6 @@ from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.fixtures import require_program
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import FAST, FAST_DURATION, Fleet
-from tools.harness.pods.main import MainServer
 from tools.harness.pods.observers.history import ANNOTATION, FOREIGN_FACTOR, assert_backed, writes
 from tools.harness.pods.observers.observer import Observer, wait_for, wait_for_leader
 
@@ -210,22 +209,6 @@ def coordinating_fleet(coordinating_plane: ControlPlane) -> Iterator[Fleet]:
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_a_reserved_lease_keeps_standbys_pending(coordinating_fleet: Fleet) -> None:
-    fleet = coordinating_fleet
-    fleet.create_empty_lease()
-    fleet.edit(spec={"strategy": STRATEGY})
-    pod = fleet.add()
-    time.sleep(FAST_DURATION + 1)
-    document = pod.leader()
-    assert document["role"] == "pending"
-    assert STRATEGY in document["reason"]
-    assert not fleet.spec().get("holderIdentity")
-    fleet.edit(spec={"strategy": None})
-    wait_for(pod.is_leader, timeout=SOON, what="the lead")
-
-
-@pytest.mark.long
-@pytest.mark.slow
 def test_a_leader_whose_lease_is_reserved_goes_on_and_keeps_the_fields(
     coordinating_fleet: Fleet,
 ) -> None:
@@ -242,20 +225,3 @@ def test_a_leader_whose_lease_is_reserved_goes_on_and_keeps_the_fields(
     time.sleep(FAST_DURATION + 1)
     assert both.standby.readyz() == 503
     assert fleet.spec()["holderIdentity"] == both.leader.identity
-
-
-@pytest.mark.long
-@pytest.mark.slow
-def test_a_leader_steps_down_for_another_preferred_holder(coordinating_fleet: Fleet) -> None:
-    fleet = coordinating_fleet
-    with MainServer() as main:
-        both = pair(fleet, "--drain-url", main.url + "/drain")
-        fleet.edit(spec={"strategy": STRATEGY, "preferredHolder": "somebody-else"})
-        wait_for(lambda: both.leader.readyz() == 503, timeout=SOON, what="the end of the term")
-        wait_for(lambda: not fleet.spec().get("holderIdentity"), timeout=SOON, what="the release")
-        assert main.asked("/drain") == 1
-    spec = fleet.spec()
-    assert spec["strategy"] == STRATEGY
-    assert spec["preferredHolder"] == "somebody-else"
-    time.sleep(FAST_DURATION)
-    assert [pod.readyz() for pod in both.pods] == [503, 503]

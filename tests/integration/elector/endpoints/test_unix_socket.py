@@ -97,16 +97,3 @@ def test_a_watch_streams_documents(sockets: Sockets, accept: str) -> None:
             lines = [line for line in (response.readline() for _ in range(4)) if line.strip()]
             for line in lines:
                 assert json.loads(line.removeprefix(b"data: "))["isLeader"] is leads
-
-
-def test_a_client_that_ends_its_side_after_the_request_is_answered(sockets: Sockets) -> None:
-    """`nc -N -U`, socat."""
-    for socket, status in ((sockets.leader, b"200"), (sockets.standby, b"503")):
-        with closing(UnixConnection(socket.path)) as connection:
-            connection.connect()
-            connection.sock.sendall(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")
-            connection.sock.shutdown(1)  # SHUT_WR
-            answer = b""
-            while chunk := connection.sock.recv(4096):
-                answer += chunk
-            assert answer.startswith(b"HTTP/1.1 " + status)

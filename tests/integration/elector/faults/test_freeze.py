@@ -5,7 +5,6 @@ meets it when it wakes; the observer and the API server's audit log judge what i
 """
 
 import os
-import random
 import socket
 import time
 from collections.abc import Callable
@@ -137,34 +136,6 @@ def test_requests_that_waited_for_a_short_freeze_are_answered_200_by_a_leader_th
     assert pod.leader()["fencingToken"] == token
 
 
-@pytest.mark.long
-@pytest.mark.slow
-def test_p1_exclusive_when_leaders_freeze_at_random_points(fleet: Fleet) -> None:
-    seed = time.time_ns() % 1_000_000
-    print(f"seed {seed}")
-    chance = random.Random(seed)
-    fleet.create_empty_lease()
-    pods = [fleet.add() for _ in range(3)]
-    with Observer(pods) as observer:
-        for freeze in (1.0, 5.0, 3.8):
-            leader = wait_for_leader(pods, timeout=4 * FAST_DURATION)
-            time.sleep(chance.uniform(0.0, 1.0))
-            with ExitStack() as stack:
-                leader.freeze()
-                waiting = clients(stack, leader, NEW_CONNECTIONS)
-                for client in waiting:
-                    client.send()
-                time.sleep(chance.uniform(0.9, 1.1) * freeze)
-                is_followed = any(pod.is_leader() for pod in pods if pod is not leader)
-                leader.thaw()
-                statuses = {client.status() for client in waiting}
-            if is_followed:
-                assert statuses == {503}
-        wait_for_leader(pods, timeout=4 * FAST_DURATION)
-    judge(fleet, observer)
-    assert fleet.spec()["leaseTransitions"] <= 3 + 2
-
-
 @pytest.mark.slow
 def test_p3_an_answer_that_waited_in_the_socket_renews_from_its_sending(fleet: Fleet) -> None:
     """Frozen between a PUT's sending and its response, shorter than the lease."""
@@ -220,57 +191,6 @@ def test_p4_compare_and_swap_a_sigterm_that_queued_up_never_blanks_the_new_leade
             assert successor.leader()["fencingToken"] == token
             assert successor.is_leader()
             leader.start()
-    judge(fleet, observer)
-
-
-@pytest.mark.long
-@pytest.mark.slow
-def test_a_sigterm_that_wakes_up_just_when_the_lease_expires_blanks_nobody(fleet: Fleet) -> None:
-    """The release and the takeover race; either may win, but not both."""
-    fleet.create_empty_lease()
-    pods = [fleet.add("--release-on-term") for _ in range(2)]
-    with Observer(pods) as observer:
-        for offset in (0.0, 0.08):
-            leader = wait_for_leader(pods, timeout=4 * FAST_DURATION)
-            wait_for(renewal(fleet, leader), timeout=10, what="a renewal", interval=0.005)
-            leader.freeze()
-            leader.terminate()
-            expires_at = writes_of(fleet, leader)[-1] + FAST_DURATION
-            time.sleep(max(expires_at + offset - boottime(), 0.0))
-            leader.thaw()
-            assert leader.wait() == 0
-            others = [pod for pod in pods if pod is not leader]
-            successor = wait_for_leader(others, timeout=FAST_DURATION + 10)
-            assert fleet.spec()["holderIdentity"] == successor.identity
-            leader.start()
-    judge(fleet, observer)
-
-
-@pytest.mark.long
-@pytest.mark.slow
-def test_p5_loops_for_ever_a_pod_that_lost_leads_again(fleet: Fleet) -> None:
-    fleet.create_empty_lease()
-    pods = [fleet.add() for _ in range(2)]
-    with Observer(pods) as observer:
-        first = wait_for_leader(pods, timeout=20)
-        pid = first.pid
-        second = pods[1 - pods.index(first)]
-        first.freeze()
-        wait_for(second.is_leader, timeout=FAST_DURATION + 10, what="the other's lead")
-        first.thaw()
-        wait_for(lambda: first.readyz() == 503, timeout=10, what="the end of the first term")
-        second.kill()
-        wait_for(first.is_leader, timeout=FAST_DURATION + 10, what="a second term")
-        assert first.pid == pid
-        token = first.leader()["fencingToken"]
-        first.freeze()
-        time.sleep(FAST_DURATION)
-        first.thaw()
-        wait_for(
-            lambda: (first.leader()["fencingToken"] or 0) > token,
-            timeout=FAST_DURATION + 10,
-            what="a third term",
-        )
     judge(fleet, observer)
 
 

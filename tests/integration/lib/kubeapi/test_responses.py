@@ -40,20 +40,6 @@ def test_an_answer_comes_with_its_head_as_it_was_sent(using: Run[None]) -> None:
         using(server.url, work)
 
 
-def test_redirects_are_answers_like_others(using: Run[None]) -> None:
-    def serve(connection: Connection) -> None:
-        connection.request()
-        connection.answer(b"", status="307 X", headers="Location: /other\r\n")
-
-    async def work(api: ApiTransport) -> None:
-        async with api.send(Request("GET", "/x", header_timeout=5)) as answer:
-            assert answer.status == 307
-
-    with RawServer(serve) as server:
-        using(server.url, work)
-    assert len(server.requests) == 1
-
-
 def test_bytes_stay_encoded_unless_they_are_to_be_decoded(using: Run[None]) -> None:
     plain = b"whole" * 1000
     packed = gzip.compress(plain)
