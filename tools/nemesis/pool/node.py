@@ -35,6 +35,8 @@ from tools.nemesis.pool.small_disk import SmallDisk
 POOL = "factory-7"
 SITE_ZONE = "site"
 LAN_PORT = 10555
+# Characters of a watch client's log.
+LOGGED = 3000
 # Of what every node of the site watches.
 WATCHED = ("typed:services", "metadata:endpointslices.v1.discovery.k8s.io")
 ROOT = Path(__file__).parents[3]
@@ -221,17 +223,21 @@ class PoolNode:
             answer = ask(self.member.port, "/status")
         return answer.json() if answer is not None and answer.status == 200 else None
 
-    def watched(self) -> tuple[list[str], list[str]]:
-        """Hashes of what its watch client holds, and what it saw that must not be."""
+    def held(self) -> list[str]:
+        """Hashes of what its watch client holds."""
         with self._network.entered(self.name):
-            hashes = [it.hash for it in self.informer.states()]
-            broken = [text for it in self.informer.stats() for text in it["violations"]]
-        return hashes, broken
+            return [it.hash for it in self.informer.states()]
+
+    def wrong_events(self) -> list[str]:
+        """What its watch client saw that must not be."""
+        with self._network.entered(self.name):
+            return [text for it in self.informer.stats() for text in it["violations"]]
 
     def watch_state(self) -> str:
         """All that its watch client and its relay say of themselves."""
         with self._network.entered(self.name):
-            return f"{self.informer.states()}, {self.informer.stats()}, {self.relay.status()}"
+            said = f"{self.informer.states()}, {self.informer.stats()}, {self.relay.status()}"
+        return f"{said}\n{self.informer.log_text()[-LOGGED:]}"
 
     @property
     def lan_pairs(self) -> list[Pair]:
