@@ -9,7 +9,8 @@ has to say, by what really was and by no process's memory:
               host for 40 s, or its member for 300 s, and have said so since the API lost it; those
               that were lost beside it count once they have been back for 30 s
     in time   a node without power was not dead 75 s after the API had lost it and its neighbours
-              were well
+              were well, each of which had heard it since it was Ready: a neighbour that has started
+              again since, for as long as its disk takes to know of that
     endpoints a member takes a host that lives, and that it reaches, for silent
 """
 
@@ -42,6 +43,9 @@ ARP = 50.0
 GONE, ILL, VOTE, IN_TIME = 40.0, 300.0, 30.0, 75.0
 # A round or two: until what is mended is seen.
 SEEN = 3 * STEP
+# From when a node is Ready until its neighbours' disks know that they have heard it since: they
+# write with each round only once it has said that it has a link.
+KEPT = SEEN
 
 
 @dataclass
@@ -106,7 +110,9 @@ class Site:
         self.controller_away_until = 0.0
         self._marks = 0
         self._states: dict[str, LanState] = {}
-        self._heard_since_ready: set[tuple[str, str]] = set()
+        # Of a pair: which process of the first one heard the other one since that was Ready, and
+        # for how long that had been.
+        self._heard: dict[tuple[str, str], tuple[Process, float]] = {}
         self._lost_at: dict[str, float] = {}
         self._contact_at: dict[str, float] = {}
         # Of a pair: since when the first one has missed the host, and the member, of the other.
@@ -233,7 +239,8 @@ class Site:
         if not self.cloud.nodes[node.name].is_ready:
             self.cloud.set_ready(node.name, "True")
             self._lost_at.pop(node.name, None)
-            self._heard_since_ready -= {(it, node.name) for it in NAMES}
+            for it in NAMES:
+                self._heard.pop((it, node.name), None)
 
     def _lose(self) -> None:
         for node in self.nodes.values():
@@ -275,7 +282,7 @@ class Site:
         else:
             peers.answered(other.name, self._state(other), now)
             if other.is_kubelet_well:
-                self._heard_since_ready.add(pair)
+                self._heard[pair] = process, now - self.cloud.turned_at[other.name]
 
     def _state(self, node: Node) -> LanState:
         """What it tells its peers in this step."""
@@ -417,7 +424,7 @@ class Site:
             and self.cloud.nodes[name].is_lost
             and self.now >= self.controller_away_until
             and all(self._is_well(it) for it in others)
-            and all((it.name, name) in self._heard_since_ready for it in others)
+            and all(self._has_heard(it, name) for it in others)
             and not any(self.cloud.nodes[it.name].is_dead for it in others)
         )
         if not is_so or self.cloud.nodes[name].is_dead:
@@ -426,6 +433,11 @@ class Site:
         since = self._due.setdefault(name, self.now)
         if self.now - since > IN_TIME:
             self.violations.append(f"in time: {name} is not dead {self.now - since:g}s after")
+
+    def _has_heard(self, node: Node, name: str) -> bool:
+        """Since that one was Ready, so that its present process knows."""
+        process, after = self._heard.get((node.name, name), (None, 0.0))
+        return process is not None and (process is node.process or after >= KEPT)
 
     def _is_well(self, node: Node) -> bool:
         is_heard = node.runs and node.speaks and node.has_link and not node.is_alone

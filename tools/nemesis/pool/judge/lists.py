@@ -19,8 +19,9 @@ from tools.nemesis.pool.judge.timeline import Span, What
 from tools.nemesis.pool.judge.writers import NODE, RELAY
 
 _ENDS = (HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
-# Seconds: of a watch that only says that its version is gone.
-AT_ONCE = 2.0
+# Seconds: of a watch that only says that its version is gone, over the link of a neighbour and on a
+# busy machine.
+AT_ONCE = 10.0
 # Until all events of what came before are in the audit log, too.
 RECORDED = 5.0
 # From a list until it is in the journal.
