@@ -39,10 +39,10 @@ class Hub:
     def page(self) -> bytes:
         """Raises `Away`."""
         self.check()
-        stream = self.world.stream
         prefix = b'{"kind":"Pod","apiVersion":"v1",'
-        items = b",".join(b"{" + it.raw.removeprefix(prefix) for it in stream.items())
-        meta = encoded({"resourceVersion": str(stream.version)})
+        held = sorted(self.world.collection.objects.items())
+        items = b",".join(b"{" + it.raw.removeprefix(prefix) for _, it in held)
+        meta = encoded({"resourceVersion": str(self.world.stream.version)})
         return b'{"kind":"PodList","apiVersion":"v1","metadata":%s,"items":[%s]}' % (meta, items)
 
     def lines(self, after: int) -> list[tuple[int, bytes]]:
