@@ -64,6 +64,8 @@ MAX_IDENTITY = 253
 # Owner and group of a unix socket; in a pod with fsGroup that is every container's group.
 SOCKET_MODE = "0660"
 
+_MODE = re.compile(r"(0o)?[0-7]{1,8}")
+
 # A program that a host runs, whose port is not asked for.
 ANY_PORT = "127.0.0.1:0"
 _NOT_WITH_A_PROGRAM = ("drain_url", "health_url", "lease_file", "release_on_term", "shards")
@@ -99,13 +101,9 @@ def _priority(text: str) -> int:
 
 def _mode(text: str) -> int:
     """Octal, as for chmod."""
-    try:
-        mode = int(text, 8)
-    except ValueError:
-        mode = -1
-    if not 0 <= mode <= 0o777:
+    if not _MODE.fullmatch(text) or int(text, 8) > 0o777:
         raise BadInput(f"{text!r:.40} is not a mode: write it as for chmod, like 0660")
-    return mode
+    return int(text, 8)
 
 
 def label(text: str) -> tuple[str, str]:

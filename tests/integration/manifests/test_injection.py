@@ -366,6 +366,17 @@ def test_wrong_flags_of_the_elector_are_refused(site: Injected, text: str) -> No
     assert "--lease-duration" in said
 
 
+def test_a_flag_that_is_given_twice_is_refused(site: Injected) -> None:
+    """As the program does, which would end again and again."""
+    twice = "--lease-duration=15s --lease-duration=20s"
+    said = site.refusal({ELECTOR: "shop"}, {ELECTOR_FLAGS: f"--log-level=info {twice}"})
+    assert said.endswith(f"twice, {twice.replace(' ', ' and ')}: drop one")
+    said = site.refusal({RELAY: "in-cluster"}, {RELAY_FLAGS: "--retain=1d --retain=2d"})
+    assert said.endswith("--retain is given twice, --retain=1d and --retain=2d: drop one")
+    flags = "--preload=pods --preload=services"
+    assert "relay" in names(site.pod({RELAY: "in-cluster"}, {RELAY_FLAGS: flags}))
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -451,6 +462,12 @@ def test_a_program_of_the_users_with_a_name_of_ours_is_refused(
         ({RELAY: "kubeconfig"}, "relay-kubeconfig"),
     ],
 )
+@pytest.mark.parametrize("text", ["--lease-duration=5s", "--leases", "--leader-elect"])
+def test_a_program_with_flags_like_the_electors_is_another_one(site: Injected, text: str) -> None:
+    said = site.refusal({ELECTOR: "shop"}, containers=[{**MAIN, "name": "elector", "args": [text]}])
+    assert said.startswith("the container elector is another program")
+
+
 def test_a_volume_of_the_users_with_a_name_of_ours_is_refused(
     site: Injected, labels: Json, name: str
 ) -> None:
@@ -465,7 +482,12 @@ def test_an_elector_that_is_there_for_another_lease_is_refused(site: Injected) -
     said = site.refusal({ELECTOR: "shop"}, initContainers=[{**there, "env": env}])
     assert said.startswith('the pod has an elector already, for another Lease than "shop"')
     assert names(site.pod({ELECTOR: "orders"}, initContainers=[{**there, "env": env}]))
-    assert names(site.pod({ELECTOR: "shop"}, initContainers=[{**there, "args": ["--lease=shop"]}]))
+    for name in ("--lease", "--election", "-election"):
+        for args in ([f"{name}=orders"], [name, "orders"]):
+            said = site.refusal({ELECTOR: "shop"}, initContainers=[{**there, "args": args}])
+            assert said.startswith('the pod has an elector already, for another Lease than "shop"')
+        for args in ([f"{name}=shop"], [name, "shop"]):
+            assert names(site.pod({ELECTOR: "shop"}, initContainers=[{**there, "args": args}]))
 
 
 def test_a_relay_of_another_kind_is_refused(site: Injected) -> None:

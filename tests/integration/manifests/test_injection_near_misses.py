@@ -102,6 +102,52 @@ def test_a_label_beside_the_template_is_warned_of(
     assert _warnings(site, kind, {"labels": {key: value}}, labels={key: value}) == []
 
 
+def test_a_label_between_a_cronjob_and_its_pods_is_warned_of(site: Injected) -> None:
+    body = _object("CronJob", {}, {}, {"containers": [MAIN]})
+    body["spec"]["jobTemplate"]["metadata"] = {"labels": {ELECTOR: "shop"}}
+    (said,) = _applied(site, body)
+    assert said.endswith(f"write {ELECTOR}: shop below {_path('CronJob')}.labels")
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "ReplicationController"])
+def test_workloads_that_few_write_by_hand_are_warned_of_too(site: Injected, kind: str) -> None:
+    body = _object("Deployment", {"labels": {ELECTOR: "shop"}}, {}, {"containers": [MAIN]})
+    body["kind"] = kind
+    if kind == "ReplicationController":
+        body["apiVersion"] = "v1"
+        body["spec"]["selector"] = body["spec"]["selector"]["matchLabels"]
+    (said,) = _applied(site, body)
+    assert f"the label {ELECTOR} is on the {kind} and adds nothing" in said
+
+
+def test_a_label_of_a_pod_that_is_there_is_warned_of(site: Injected) -> None:
+    name = site.pod({"app": "shop"})["metadata"]["name"]
+    change = f"kubectl --namespace {site.namespace} label --overwrite pod {name}"
+    late = "of a pod that is there already adds, changes and removes nothing"
+    for word in (f"{ELECTOR}=shop", f"{ELECTOR}=orders", f"{ELECTOR}-", f"{RELAY}=kubeconfig"):
+        assert late in site.typist.type(f"{change} {word} 2>&1"), word
+    for word in ("app=other", "app-", f"{RELAY}=kubeconfig"):
+        assert "Warning" not in site.typist.type(f"{change} {word} 2>&1"), word
+
+
+def test_a_key_of_a_configmap_that_nothing_reads_is_warned_of(site: Injected) -> None:
+    def said(name: str, key: str) -> list[str]:
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "data": {key: "30s"}}
+        return _applied(site, {**body, "metadata": {"name": name}})
+
+    until(lambda: said("elector-flags", "x"), what="the warnings are in force")
+    for name, key in (
+        ("elector-flags", "ELECTOR_LEASE_DURATION"),
+        ("elector-flags", "lease-duration"),
+        ("elector-flags", "SERVER"),
+        ("relay-flags", "LEASE_DURATION"),
+    ):
+        (line,) = said(name, key)
+        assert f"the key {key} of the ConfigMap {name} means nothing" in line
+    assert said("elector-flags", "LEASE_DURATION") == said("relay-flags", "RETAIN") == []
+    assert said("flags", "x") == []
+
+
 def test_a_label_of_the_namespace_is_warned_of(site: Injected) -> None:
     said = _warning(site, "Namespace", {"labels": {ELECTOR: "shop"}})
     assert f"the label {ELECTOR} of a namespace adds nothing to its pods" in said
@@ -131,7 +177,12 @@ def test_settings_without_their_label_or_beside_the_template_are_warned_of(site:
 
 
 @pytest.mark.parametrize(
-    "key", [f"{ELECTOR}-flag", f"{RELAY}-resource", f"{ELECTOR}s", "edge-sidecar.io/elector"]
+    "key",
+    [
+        *(f"{ELECTOR}-flag", f"{RELAY}-resource", f"{ELECTOR}s", "edge-sidecar.io/elector"),
+        *("edge-sidecars.io/Elector", "edgesidecars.io/relay", "elector.edge-sidecars.io"),
+        *("edge-sidecars.com/relay", "edge-sidecars.io/leader-elector"),
+    ],
 )
 def test_a_mistyped_key_is_warned_of(site: Injected, key: str) -> None:
     for where in ("labels", "annotations"):
