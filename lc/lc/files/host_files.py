@@ -9,8 +9,8 @@ directory that holds it.
 
 How: each part of a path is opened for itself, relative to the directory before it and never through
 a link (openat(2), O_NOFOLLOW); `..` of a link leads back to the directory that was passed. What was
-opened cannot be exchanged any more. openat2(2) would refuse links to absolute paths that stay
-inside, which nodes have.
+opened cannot be exchanged any more; it is closed as soon as the way leads elsewhere. openat2(2)
+would refuse links to absolute paths that stay inside, which nodes have.
 """
 
 import errno
@@ -24,6 +24,8 @@ from pathlib import Path, PurePosixPath
 
 # As Linux has it (path_resolution(7), NAME_MAX).
 MAX_LINKS = 40
+# Directories of one path that are open at a time: a job's author chooses how deep it is.
+MAX_DEPTH = 128
 MAX_NAME = 255
 _DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _STEP = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -186,6 +188,7 @@ class _Walk:
         base = self._base
         if base is None:
             root = self._files.root_of(path)
+            self._leave(self._folders)
             self._folders = [self._keep(self._files.open_root(root))]
         elif not path.is_relative_to(base):
             raise ForeignPath(f"{path} is not in {base}")
@@ -194,6 +197,7 @@ class _Walk:
             if not self._folders:
                 with _Walk(self._files, str(base), makes=self._makes) as walk:
                     self._folders = [self._keep(os.dup(walk.found()))]
+            self._leave(self._folders[1:])
             del self._folders[1:]
         self._left = list(path.relative_to(root).parts)
 
@@ -203,12 +207,14 @@ class _Walk:
         if name == "..":
             if len(self._folders) == 1:
                 raise ForeignPath(f"{self._path} leads out of the directory that it may be in")
-            self._folders.pop()
+            self._leave([self._folders.pop()])
             return None
         found = self._open_part(self._folders[-1], self._checked(name))
         mode = os.fstat(found).st_mode
         if stat.S_ISLNK(mode):
-            self._follow(os.readlink("", dir_fd=found))
+            target = os.readlink("", dir_fd=found)
+            self._leave([found])
+            self._follow(target)
         elif stat.S_ISDIR(mode):
             self._folders.append(found)
         elif not self._left:
@@ -257,7 +263,14 @@ class _Walk:
 
     def _keep(self, descriptor: int) -> int:
         self._opened.append(descriptor)
+        if len(self._opened) > MAX_DEPTH:
+            raise OSError(errno.ENAMETOOLONG, f"deeper than {MAX_DEPTH} directories", self._path)
         return descriptor
+
+    def _leave(self, descriptors: Iterable[int]) -> None:
+        for each in descriptors:
+            self._opened.remove(each)
+            os.close(each)
 
     def _close(self) -> None:
         while self._opened:

@@ -22,7 +22,6 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from edge_sidecars.runtime.cli.values import without_user
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.daemon_thread import in_daemon_thread
 from edge_sidecars.runtime.log import fields, logger
@@ -316,11 +315,7 @@ def _advance(transfer: Transfer, count: int) -> None:
         transfer.logged_at = now
         logger.info(
             "transferring",
-            extra=fields(
-                url=without_user(transfer.url),
-                done=transfer.done,
-                size=transfer.size or "unknown",
-            ),
+            extra=fields(url=transfer.url, done=transfer.done, size=transfer.size or "unknown"),
         )
 
 

@@ -452,6 +452,12 @@ def test_a_program_of_the_users_with_a_name_of_ours_is_refused(
     assert site.ask({}, **given)[0] == HTTPStatus.CREATED
 
 
+@pytest.mark.parametrize("text", ["--lease-duration=5s", "--leases", "--leader-elect"])
+def test_a_program_with_flags_like_the_electors_is_another_one(site: Injected, text: str) -> None:
+    said = site.refusal({ELECTOR: "shop"}, containers=[{**MAIN, "name": "elector", "args": [text]}])
+    assert said.startswith("the container elector is another program")
+
+
 @pytest.mark.parametrize(
     ("labels", "name"),
     [
@@ -462,12 +468,6 @@ def test_a_program_of_the_users_with_a_name_of_ours_is_refused(
         ({RELAY: "kubeconfig"}, "relay-kubeconfig"),
     ],
 )
-@pytest.mark.parametrize("text", ["--lease-duration=5s", "--leases", "--leader-elect"])
-def test_a_program_with_flags_like_the_electors_is_another_one(site: Injected, text: str) -> None:
-    said = site.refusal({ELECTOR: "shop"}, containers=[{**MAIN, "name": "elector", "args": [text]}])
-    assert said.startswith("the container elector is another program")
-
-
 def test_a_volume_of_the_users_with_a_name_of_ours_is_refused(
     site: Injected, labels: Json, name: str
 ) -> None:

@@ -124,6 +124,27 @@ def test_a_root_may_be_reached_over_links_and_a_loop_is_an_error(mount: Path) ->
         read(rooted(mount), "/srv/a/d.txt")
 
 
+def test_a_path_holds_few_descriptors_however_deep_it_is_and_whatever_its_links(
+    mount: Path,
+) -> None:
+    files, opened = rooted(mount), len(os.listdir("/proc/self/fd"))
+    deep = "/srv/" + "a/" * 1000
+    for within in ("", "/srv"):
+        with pytest.raises(OSError, match="deeper than 128 directories"):
+            files.make_folder(deep, within=within)
+        with pytest.raises(OSError, match="deeper than 128 directories"):
+            files.write(f"{deep}x", [b""], within=within)
+        assert len(os.listdir("/proc/self/fd")) == opened
+    files.make_folder("/srv/" + "a/" * 100)
+    # Each link leads a hundred directories down and up again.
+    around = "a/" * 100 + "../" * 100
+    for number in range(30):
+        (mount / f"srv/link{number}").symlink_to(f"{around}link{number + 1}")
+    (mount / "srv/link30").symlink_to("d/d.txt")
+    assert read(files, "/srv/link0") == b"samples"
+    assert len(os.listdir("/proc/self/fd")) == opened
+
+
 @pytest.mark.parametrize("kind", ["fifo", "socket", "device", "directory"])
 def test_only_a_regular_file_is_opened_and_nothing_waits_for_it(mount: Path, kind: str) -> None:
     place = mount / "srv/it"
