@@ -10,7 +10,7 @@ import socket
 from collections.abc import Container
 from ipaddress import ip_address
 from typing import NamedTuple
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from multidict import MultiMapping
 
@@ -35,6 +35,9 @@ class CrossSiteRefusal(NamedTuple):
 def refusal(request: web.BaseRequest, *, hosts: Container[str] = ()) -> CrossSiteRefusal | None:
     """Returns why a POST is refused, or None. `hosts`: names in Host, in lower case and without a
     port, that are this process' beside localhost and the loopback addresses."""
+    named = _named_by_target(request)
+    if named and not is_own_host(named, hosts):
+        return CrossSiteRefusal(403, _not_ours(named))
     return check_headers(request.headers, has_body=request.body_exists, hosts=hosts)
 
 
@@ -58,13 +61,20 @@ def guarded(request: web.BaseRequest) -> web.Response | None:
     hosts = own_hosts(request)
     if request.method not in READS:
         return refuse(request, hosts=hosts)
-    host = request.headers.get("Host", "")
+    host = _named_by_target(request) or request.headers.get("Host", "")
     if request.path in OPEN_PATHS or is_own_host(host, hosts) or not _is_domain(host):
         return None
-    return web.Response(
-        status=403,
-        text=f"the Host {host!r:.80} is not this process': ask 127.0.0.1 or localhost\n",
-    )
+    return web.Response(status=403, text=f"{_not_ours(host)}\n")
+
+
+def _named_by_target(request: web.BaseRequest) -> str:
+    """The host in a target of the absolute form, which goes before Host (RFC 9112, 3.2.2)."""
+    target = request.raw_path
+    return "" if target.startswith("/") else urlsplit(target).netloc
+
+
+def _not_ours(host: str) -> str:
+    return f"the Host {host!r:.80} is not this process': ask 127.0.0.1 or localhost"
 
 
 def not_utf8(request: web.BaseRequest) -> str | None:
