@@ -110,7 +110,7 @@ async def _serve(config: Config) -> None:
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(open_store(config.data_dir))
         limits = TransferLimits(config.max_transfer_size, config.transfer_timeout)
-        remote = Remote(limits)
+        remote = Remote(limits, own_ports=config.own_ports)
         stack.push_async_callback(remote.close)
         controller = LocalController(config, store, remote)
         controller.managers.start()

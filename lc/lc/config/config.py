@@ -9,6 +9,7 @@ manifests set in any case.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from urllib.parse import urlsplit
 
 from edge_sidecars.runtime.cli.combinations import Excludes, Needs, refuse_meaningless
 from edge_sidecars.runtime.cli.options import (
@@ -218,6 +219,13 @@ class Config:
                 f"--redial-cap {self.redial_cap:g}s must be at least {MIN_REDIAL_CAP:g}s"
             )
         self._check_node_listen()
+
+    @property
+    def own_ports(self) -> frozenset[int]:
+        """Of loopback: those of this process, and of a relay, which may be there in either mode."""
+        addresses = [it.port for it in (self.listen, self.node_listen) if it is not None]
+        relays = (urlsplit(it).port or 80 for it in (self.api, self.relay_status))
+        return frozenset((*addresses, *relays))
 
     def _check_node_listen(self) -> None:
         if self.node_listen is None:

@@ -2,20 +2,24 @@
 
 Guarantees: A file that is fetched is there as a whole or not at all. Nothing is held in memory but
 one chunk. A server that hangs is given up. No transfer takes more bytes or seconds than the limits
-say, so that a server that sends for ever, or a byte a minute, ends. Few are asked of one host at a
-time, and those that wait for it take no place of others. Long transfers are logged and shown.
-Credentials come from a Secret and are never in a log line, nor is the query of a URL. minio signs,
-aiohttp transfers.
+say, so that a server that sends for ever, or a byte a minute, ends. No URL, and no redirect, leads
+to LC itself, its relay or a link-local address. Few are asked of one host at a time, and those that
+wait for it take no place of others. Long transfers are logged and shown. Credentials come from a
+Secret and are never in a log line, nor is the query of a URL. minio signs, aiohttp transfers.
 """
 
 import asyncio
+import errno
 import functools
 import os
+import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Container, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -77,10 +81,14 @@ class TransferLimits(msgspec.Struct, frozen=True):
 
 
 class Remote:
-    """All transfers share its connections."""
+    """All transfers share its connections. `own_ports`: of this machine's loopback, where LC and
+    its relay answer: they would take LC's word for that of whoever wrote a URL."""
 
-    def __init__(self, limits: TransferLimits | None = None) -> None:
+    def __init__(
+        self, limits: TransferLimits | None = None, *, own_ports: Container[int] = ()
+    ) -> None:
         self._limits = limits or TransferLimits()
+        self._own_ports = own_ports
         self._session: aiohttp.ClientSession | None = None
         self._trust: ssl.SSLContext | None = None
         self._transfers: list[Transfer] = []
@@ -190,7 +198,7 @@ class Remote:
             self._trust = await in_daemon_thread(ssl.create_default_context)
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=self._trust),
+                connector=aiohttp.TCPConnector(ssl=self._trust, socket_factory=self._socket),
                 timeout=aiohttp.ClientTimeout(
                     # With looking up its name.
                     total=None,
@@ -202,6 +210,18 @@ class Remote:
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
         return self._session
+
+    def _socket(self, info: tuple[Any, ...]) -> socket.socket:
+        """For each address that a name, or an answer that leads elsewhere, has led to."""
+        family, kind, protocol, _, (host, port, *_) = info
+        address = ip_address(host.partition("%")[0])
+        address = getattr(address, "ipv4_mapped", None) or address
+        if address.is_link_local:
+            raise PermissionError(errno.EACCES, f"{address} is of the node itself, or its cloud")
+        is_here = address.is_loopback or address.is_unspecified
+        if is_here and port in self._own_ports:
+            raise PermissionError(errno.EACCES, f"{address}:{port} is LC, or its relay")
+        return socket.socket(family, kind, protocol)
 
     @contextmanager
     def _transfer(self, url: str) -> Iterator[Transfer]:

@@ -21,13 +21,22 @@ class Bucket:
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
         self.asked: list[tuple[str, str, set[str]]] = []
+        # By path: where the file is instead.
+        self.moved: dict[str, str] = {}
         # So many bytes of each answer are sent, though more are announced.
         self.cut_after: int | None = None
         owner = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                content = owner.files.get(self._path())
+                path = self._path()
+                content = owner.files.get(path)
+                if path in owner.moved:
+                    self.send_response(307)
+                    self.send_header("Location", owner.moved[path])
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
+                    return
                 if content is None:
                     self.send_error(404, "NoSuchKey")
                     return
@@ -121,6 +130,42 @@ def test_s3_is_asked_with_a_signature(bucket: Bucket, tmp_path: Path) -> None:
     assert bucket.files["/models/2.pb"] == b"model"
     for _, _, parameters in bucket.asked:
         assert {"X-Amz-Signature", "X-Amz-Credential", "X-Amz-Expires"} <= parameters
+
+
+def test_no_url_leads_to_lc_its_relay_or_the_clouds_metadata(
+    bucket: Bucket, tmp_path: Path
+) -> None:
+    """They would take LC's word for that of whoever wrote the URL. Nor does a redirect."""
+    own, elsewhere = Bucket(), bucket
+    own.files["/secrets"] = b"of the relay"
+    port = int(own.host.rpartition(":")[2])
+    elsewhere.moved["/moved"] = f"{own.url}/secrets"
+    elsewhere.files["/1.pb"] = b"model"
+
+    async def scene() -> None:
+        remote = Remote(own_ports={port})
+        try:
+            for url in (
+                f"{own.url}/secrets",
+                f"http://localhost:{port}/secrets",
+                f"http://0.0.0.0:{port}/secrets",
+                f"http://[::ffff:127.0.0.1]:{port}/secrets",
+                f"{elsewhere.url}/moved",
+            ):
+                with pytest.raises(RemoteError, match="is LC, or its relay"):
+                    await remote.fetch(url, tmp_path / "1.pb", None)
+            with pytest.raises(RemoteError, match="is LC, or its relay"):
+                await remote.upload(Path(__file__), f"{own.url}/secrets", None)
+            with pytest.raises(RemoteError, match="of the node itself, or its cloud"):
+                await remote.fetch("http://169.254.169.254/latest", tmp_path / "1.pb", None)
+            await remote.fetch(f"{elsewhere.url}/1.pb", tmp_path / "1.pb", None)
+        finally:
+            await remote.close()
+
+    asyncio.run(scene())
+    assert own.asked == []
+    assert (tmp_path / "1.pb").read_bytes() == b"model"
+    own.close()
 
 
 def test_what_breaks_off_leaves_nothing(bucket: Bucket, tmp_path: Path) -> None:
