@@ -21,7 +21,8 @@ ANSWERS_AT_ANNOTATION = "edge-sidecars.io/answers-at"
 RESUMED_ANNOTATION = "edge-sidecars.io/resumed"
 
 # A resourceVersion is etcd's revision, an int64.
-MAX_DIGITS = 20
+MAX_VERSION = 2**63 - 1
+MAX_DIGITS = len(str(MAX_VERSION))
 
 # client-go's release writes 1, because kube-apiserver refuses 0 (leaderelection.go, release()).
 RELEASED_DURATION = 1
@@ -74,6 +75,8 @@ def parse_lease(raw: object) -> Lease:
     version = metadata.get("resourceVersion")
     if not isinstance(version, str) or not version.isdecimal() or len(version) > MAX_DIGITS:
         raise MalformedLease(f"metadata.resourceVersion is {version!r:.80}, not a whole number")
+    if int(version) > MAX_VERSION:
+        raise MalformedLease(f"metadata.resourceVersion is {version}, more than an int64")
     return Lease(
         uid=_text(metadata, "uid") or "",
         resource_version=int(version),

@@ -137,7 +137,8 @@ def _readable(item: Any, *, needed: str = "") -> Lease | None:
     try:
         return parse_lease(item)
     except MalformedLease as error:
-        if needed and item.get("metadata", {}).get("name") == needed:
+        metadata = item.get("metadata") if isinstance(item, dict) else None
+        if needed and isinstance(metadata, dict) and metadata.get("name") == needed:
             raise
         logger.debug("a Lease of the election is malformed: %s", error)
         return None

@@ -82,7 +82,7 @@ class TransferLimits(msgspec.Struct, frozen=True):
 
 class Remote:
     """All transfers share its connections. `own_ports`: of this machine's loopback, where LC and
-    its relay answer: they would take LC's word for that of whoever wrote a URL."""
+    its relay answer. They would answer LC, and not the author of a URL."""
 
     def __init__(
         self, limits: TransferLimits | None = None, *, own_ports: Container[int] = ()

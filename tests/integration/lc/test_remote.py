@@ -135,7 +135,7 @@ def test_s3_is_asked_with_a_signature(bucket: Bucket, tmp_path: Path) -> None:
 def test_no_url_leads_to_lc_its_relay_or_the_clouds_metadata(
     bucket: Bucket, tmp_path: Path
 ) -> None:
-    """They would take LC's word for that of whoever wrote the URL. Nor does a redirect."""
+    """They would answer LC, and not the author of the URL. Nor does a redirect."""
     own, elsewhere = Bucket(), bucket
     own.files["/secrets"] = b"of the relay"
     port = int(own.host.rpartition(":")[2])

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from edge_sidecars.apimachinery.selection.shard_ranges import MAX_SHARDS, MIN_SHARDS
+from edge_sidecars.runtime.formats.rfc1123 import is_subdomain
 from elector_sidecar.core.timing import MAX_LEASE_DURATION
 
 TABLE_ANNOTATION = "edge-sidecars.io/shards"
@@ -23,6 +24,8 @@ ELECTION_LABEL = "edge-sidecars.io/election"
 TABLE_HOLDER = "shards"
 # Ten years, in seconds: candidates that go by the record wait, also where no member renews it.
 TABLE_DURATION = 315_360_000
+# Sequences from here on were edited; a member counts from 1.
+MAX_SEQUENCE = 2**53
 # Members that cannot read a format own nothing beside it: who introduces another one writes it only
 # once the Lease of each member says that it reads it. That of this version says nothing.
 FORMAT = 1
@@ -78,7 +81,13 @@ class Table:
 
     def changed(self, known: TableVersion, owners: tuple[Owner | None, ...]) -> "Table":
         """The successor that is written where `known` is this table's version."""
-        return replace(self, sequence=self.sequence + 1, follows=known, owners=owners)
+        sequence = next_sequence(self.sequence)
+        return replace(self, sequence=sequence, follows=known, owners=owners)
+
+
+def next_sequence(*known: int) -> int:
+    """Higher than all of them, but for one so high that it was edited."""
+    return max((it for it in known if it + 1 < MAX_SEQUENCE), default=0) + 1
 
 
 def is_next(known: TableVersion | None, seen_at: int, table: Table) -> bool:
@@ -146,7 +155,7 @@ def _table(content: dict[str, Any]) -> Table:
         Owner(
             text(it["identity"]),
             whole(it["term"]),
-            text(it["lease"]),
+            _name(it["lease"]),
             text(it["uid"]),
             _duration(it["leaseDurationSeconds"]),
         )
@@ -157,8 +166,8 @@ def _table(content: dict[str, Any]) -> Table:
         raise ValueError(f"{len(owners)} owners of {content['shards']!r:.20} shards")
     follows = content["follows"]
     return Table(
-        sequence=whole(content["sequence"]),
-        restored=whole(content["restored"]),
+        sequence=_sequence(content["sequence"]),
+        restored=_sequence(content["restored"]),
         base=whole(content["base"]),
         follows=None if follows is None else _version(follows),
         owners=owners,
@@ -167,6 +176,21 @@ def _table(content: dict[str, Any]) -> Table:
 
 def _version(content: dict[str, Any]) -> TableVersion:
     return TableVersion(text(content["uid"]), whole(content["sequence"]), text(content["digest"]))
+
+
+def _sequence(value: object) -> int:
+    found = whole(value)
+    if found >= MAX_SEQUENCE:
+        raise ValueError(f"{found} is no sequence")
+    return found
+
+
+def _name(value: object) -> str:
+    """Of a Lease: it becomes a path."""
+    found = text(value)
+    if not is_subdomain(found):
+        raise ValueError(f"{found!r:.40} is no name of a Lease")
+    return found
 
 
 def _duration(value: object) -> float:

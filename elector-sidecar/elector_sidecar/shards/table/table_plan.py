@@ -17,7 +17,13 @@ from elector_sidecar.shards.members.observed_members import ENDED, Members
 from elector_sidecar.shards.ownership import Ownership
 from elector_sidecar.shards.pace import Pace
 from elector_sidecar.shards.shard_moves import NO_MOVES, Moves, ShardMoves
-from elector_sidecar.shards.table.shard_table import TABLE_ANNOTATION, Owner, Table, decode
+from elector_sidecar.shards.table.shard_table import (
+    TABLE_ANNOTATION,
+    Owner,
+    Table,
+    decode,
+    next_sequence,
+)
 from elector_sidecar.shards.table.table_state import TableState
 from elector_sidecar.shards.table.table_writes import (
     LeaseName,
@@ -212,7 +218,7 @@ class TablePlan:
             new = Table(1, 0, 0, None, (None,) * self._member.shards)
         else:
             new = stored.table.changed(stored.version, stored.table.owners)
-            new = replace(new, restored=new.restored + 1)
+            new = replace(new, restored=next_sequence(new.restored))
         return self._table_write(table.rebuild_at() + rank, new, stamp, set_aside=stored is None)
 
     def _write_back(self, now: float, stamp: str) -> PlannedWrite | None:
@@ -222,12 +228,12 @@ class TablePlan:
             return None
         if stored == known:
             return self._repair(now, stamp)
-        sequence, restored = known.table.sequence, known.table.restored
-        if stored is not None:
-            sequence = max(sequence, stored.table.sequence)
-            restored = max(restored, stored.table.restored)
+        tables = [known.table] if stored is None else [known.table, stored.table]
         new = replace(
-            known.table, sequence=sequence + 1, restored=restored + 1, follows=known.version
+            known.table,
+            sequence=next_sequence(*(it.sequence for it in tables)),
+            restored=next_sequence(*(it.restored for it in tables)),
+            follows=known.version,
         )
         due_at = self._table.problem_since + self._moves.place(now) * TAKER_SPACING
         planned = self._table_write(due_at, new, stamp, set_aside=True)
@@ -306,7 +312,7 @@ class TablePlan:
             return self._fence(now, stamp)
         new = replace(
             known.table.changed(known.version, (None,) * self._member.shards),
-            restored=known.table.restored + 1,
+            restored=next_sequence(known.table.restored),
         )
         due_at = self._since("resize", now) + self._moves.place(now) * TAKER_SPACING
         return self._table_write(due_at, new, stamp)

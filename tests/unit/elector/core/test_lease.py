@@ -59,6 +59,7 @@ def test_a_duration_of_null_or_0_is_unknown(nothing: int | None) -> None:
         ({}, "metadata"),
         ({"metadata": {"resourceVersion": 7}}, "resourceVersion"),
         ({"metadata": {"resourceVersion": "x"}}, "resourceVersion"),
+        ({"metadata": {"resourceVersion": str(2**63)}}, "resourceVersion"),
         (raw(spec=[1]), "spec"),
         (raw(spec={"holderIdentity": 5}), "holderIdentity"),
         (raw(spec={"leaseDurationSeconds": "15"}), "leaseDurationSeconds"),

@@ -20,7 +20,13 @@ from elector_sidecar.core.timing import Timing
 from elector_sidecar.shards.members.member_lease import MEMBER_ANNOTATION
 from elector_sidecar.shards.members.membership import Membership
 from elector_sidecar.shards.shard_election import ShardElection
-from elector_sidecar.shards.table.shard_table import ELECTION_LABEL, TABLE_ANNOTATION
+from elector_sidecar.shards.table.shard_table import (
+    ELECTION_LABEL,
+    TABLE_ANNOTATION,
+    _digest,
+    _text,
+    decode,
+)
 from tests.examples import PROFILE
 from tests.unit.elector.core.clientgo import ClientGo
 from tests.unit.elector.core.world import Clock, Link, Trouble, World
@@ -113,6 +119,19 @@ class Ring:
 
 def cut(member: Process, seconds: float) -> None:
     member.link.trouble(Trouble.CUT, lasting=seconds, amount=0.0)
+
+
+@pytest.mark.parametrize("sequence", [2**53 - 1, 2**53, 2**63 - 1])
+def test_s2_a_sequence_near_its_end_is_written_over(sequence: int, make: Make) -> None:
+    """Also with the digest that belongs to it: no member ends, and none moves anything."""
+    ring = Ring(make, "x", "y", "z")
+    ring.run(40)
+    content = json.loads(ring.text()) | {"sequence": sequence, "restored": sequence}
+    del content["digest"]
+    ring.put(_text(content | {"digest": _digest(content)}))
+    ring.run(3)
+    assert ring.shares() == [5, 5, 6]
+    assert decode(ring.text())[0].sequence < 1000
 
 
 @pytest.mark.parametrize("seconds", [8.0, 60.0])

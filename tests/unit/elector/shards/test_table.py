@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from elector_sidecar.shards.table.shard_table import (
+    MAX_SEQUENCE,
     MalformedTable,
     NewerTable,
     Owner,
@@ -19,6 +20,7 @@ from elector_sidecar.shards.table.shard_table import (
     encode,
     is_next,
     is_successor,
+    next_sequence,
 )
 
 A = Owner("pod-a_1", 3, "ring-pod-a", "uid-a", 15.0)
@@ -71,11 +73,16 @@ def signed(**changes: Any) -> str:
         signed(owners=[None], shards=1),
         signed(sequence=-1),
         signed(sequence=True),
+        signed(sequence=MAX_SEQUENCE),
+        signed(restored=2**63 - 1),
         signed(sequence=7.0),
         signed(base=None),
         signed(follows={"uid": "u", "sequence": "6", "digest": "d"}),
         signed(follows=[]),
         signed(members=[json.loads(encode(TABLE))["members"][0] | {"term": 2**64}], owners=[0] * 4),
+        signed(
+            members=[json.loads(encode(TABLE))["members"][0] | {"lease": "../x"}], owners=[0] * 4
+        ),
         *(
             signed(
                 members=[json.loads(encode(TABLE))["members"][0] | {"leaseDurationSeconds": it}],
@@ -88,6 +95,15 @@ def signed(**changes: Any) -> str:
 def test_what_somebody_edited_is_no_table(text: str | None) -> None:
     with pytest.raises(MalformedTable):
         decode(text)
+
+
+def test_the_next_sequence_is_one_that_is_read() -> None:
+    assert next_sequence(7, 9) == 10
+    assert next_sequence(7, MAX_SEQUENCE - 1) == 8
+    assert next_sequence(MAX_SEQUENCE - 1) == 1
+    highest = replace(TABLE, sequence=MAX_SEQUENCE - 1)
+    assert decode(encode(highest))[0] == highest
+    decode(encode(highest.changed(version(highest), (A, A, A, A))))
 
 
 def test_a_whole_table_of_another_format_is_told_from_nonsense() -> None:
