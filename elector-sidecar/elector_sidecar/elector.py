@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from edge_sidecars.runtime.cli.values import without_user
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
+from edge_sidecars.runtime.metrics import Histogram
 from edge_sidecars.runtime.tasks import Tasks
 from elector_sidecar.config.config import Config
 from elector_sidecar.core.candidacy import ElectionView
@@ -93,6 +94,11 @@ class Elector:
     def api_requests(self) -> Mapping[tuple[str, str], int]:
         """How often each (verb, result) was: "sent" counts all, other results the failed ones."""
         return self.machine.client.requests
+
+    @property
+    def renewals(self) -> Mapping[str, Histogram]:
+        """How long they took, by result: as `LeaseClient.renewals`."""
+        return self.machine.client.renewals
 
     # ── what is true ──
 

@@ -7,7 +7,7 @@ that elects by client-go has metrics of these names.
 
 from dataclasses import replace
 
-from edge_sidecars.runtime.metrics import Kind, Metric, counter, gauge
+from edge_sidecars.runtime.metrics import Kind, Metric, counter, gauge, histogram
 from elector_sidecar.elector import Elector
 
 COMPONENT = "edge-sidecars-elector"
@@ -65,6 +65,11 @@ def measure(elector: Elector, now: float) -> list[Metric]:
                 for (verb, result), count in sorted(requests.items())
             ),
         ),
+        histogram(
+            "elector_renewal_duration_seconds",
+            "Seconds from sending a renewal of the Lease to its answer, by result: ok, or failed.",
+            (({"result": result}, it) for result, it in elector.renewals.items()),
+        ),
         *elector.machine.measure(now),
     )
     shared = lease | {"component": COMPONENT}
@@ -72,4 +77,8 @@ def measure(elector: Elector, now: float) -> list[Metric]:
 
 
 def _of(labels: dict[str, str], metric: Metric) -> Metric:
-    return replace(metric, samples=tuple((labels | more, value) for more, value in metric.samples))
+    return replace(
+        metric,
+        samples=tuple((labels | more, value) for more, value in metric.samples),
+        histograms=tuple((labels | more, it) for more, it in metric.histograms),
+    )

@@ -294,4 +294,5 @@ class GlobalManager:
             events_dropped=self.events.dropped + self.stream_events.dropped,
             conflicts=sum(it.conflicts for it in (self._writer, self._late_writer, self._pruner)),
             turned_away=0 if self.hub is None else self.hub.turned_away,
+            delivery=None if self.hub is None else self.hub.delivery,
         )

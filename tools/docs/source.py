@@ -147,8 +147,9 @@ def metrics(root: Path, program: Program) -> Iterator[MetricLine]:
 
 
 def metrics_in(path: Path) -> Iterator[MetricLine]:
-    """From the calls that make them: `gauge(NAME, TEXT, …)`, `Metric(NAME, Kind.GAUGE, TEXT, …)`
-    and `_labelled(Kind.GAUGE, NAME, TEXT, …)`; and from TEXTS, the table for `measured`."""
+    """From the calls that make them: `gauge(NAME, TEXT, …)` and its like,
+    `Metric(NAME, Kind.GAUGE, TEXT, …)` and `_labelled(Kind.GAUGE, NAME, TEXT, …)`; and from TEXTS,
+    the table for `measured`."""
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "TEXTS":
             for declared, text in ast.literal_eval(node.value).items():
@@ -159,7 +160,7 @@ def metrics_in(path: Path) -> Iterator[MetricLine]:
         texts = [str(it.value) for it in node.args if isinstance(it, ast.Constant)]
         kinds = [ast.unparse(it) for it in node.args if ast.unparse(it).startswith("Kind.")]
         made_by = ast.unparse(node.func).removeprefix("_")
-        if made_by in ("gauge", "counter"):
+        if made_by in ("gauge", "counter", "histogram"):
             kinds = [made_by]
         if kinds and len(texts) > 1 and _METRIC.fullmatch(texts[0]):
             yield MetricLine(texts[0], kinds[0].removeprefix("Kind.").lower(), texts[1])

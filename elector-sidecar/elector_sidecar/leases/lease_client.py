@@ -26,6 +26,7 @@ from edge_sidecars.kubeapi import (
 )
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import Sparing, fields, logger
+from edge_sidecars.runtime.metrics import Histogram
 from elector_sidecar.config.config import Config
 from elector_sidecar.core.lease import Lease, MalformedLease, parse_lease
 from elector_sidecar.core.lease_watch import WatchLease
@@ -37,6 +38,8 @@ from elector_sidecar.core.moves.candidate_pods import unfit
 WATCH_SECONDS = 3600
 # One line about the same trouble so often.
 COMPLAINT_INTERVAL = 60.0
+# Seconds of a renewal: etcd on a disk takes milliseconds, --request-timeout is 3 by default.
+RENEWAL_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0)
 LEASES = 'apiGroups: ["coordination.k8s.io"], resources: ["leases"]'
 
 
@@ -95,6 +98,8 @@ class LeaseClient:
         self._watched_at = math.inf
         self._open_writes = 0
         self.requests: dict[tuple[str, str], int] = {}
+        # How long renewals took: those that were acknowledged, and those that were not.
+        self.renewals = {it: Histogram(RENEWAL_BOUNDS) for it in ("ok", "failed")}
 
     def refusal(self, now: float) -> str:
         """What the API server forbids at present, and the rules that would allow it; "" if
@@ -130,6 +135,14 @@ class LeaseClient:
             return Lost(_retry_after(error))
 
     async def write(self, write: WriteLease) -> Applied | Conflicted | Refused | Lost:
+        began_at = boottime()
+        outcome = await self._write(write)
+        if write.renews:
+            result = "ok" if isinstance(outcome, Applied) else "failed"
+            self.renewals[result].observe(boottime() - began_at)
+        return outcome
+
+    async def _write(self, write: WriteLease) -> Applied | Conflicted | Refused | Lost:
         verb = "create" if write.creates else "update"
         method, path = ("POST", self._collection_path) if write.creates else ("PUT", self._path)
         pooled = self._open_writes == 0 and write.renews

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 
 from edge_sidecars.runtime.clock import is_set
 from edge_sidecars.runtime.log import fields, logger, sparing
+from edge_sidecars.runtime.metrics import Histogram
 from edge_sidecars.sedna_api.core.api_object import Document
 from edge_sidecars.sedna_api.core.kinds import DATASET, MODEL
 from edge_sidecars.sedna_api.core.messages import Hello
@@ -31,6 +32,8 @@ LOOK_EVERY = 0.2
 FAREWELL = 1.0
 # Seconds that an LC may wait to be served; it gives up a GM that says nothing for 10 s.
 WAIT_FOR = 8.0
+# Seconds: to a stream that is read, a change goes within a turn of the loop.
+DELIVERY_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0)
 # What jobs refer to comes before them.
 _FIRST = {DATASET.singular: 0, MODEL.singular: 1}
 
@@ -73,6 +76,7 @@ class Hub:
         self._draining: str | None = None
         # Streams answered with UNAVAILABLE since the process began.
         self.turned_away = 0
+        self.delivery = Histogram(DELIVERY_BOUNDS)
         self._reports_refused = 0
         objects.subscribe(self)
 
@@ -126,7 +130,14 @@ class Hub:
                 return refused
         now = asyncio.get_running_loop().time()
         lives = lifetime(now - self._began, random.random())
-        stream = NodeStream(hello, self._sink, transport=transport, lifetime=lives, proof=proof)
+        stream = NodeStream(
+            hello,
+            self._sink,
+            transport=transport,
+            lifetime=lives,
+            delivery=self.delivery,
+            proof=proof,
+        )
         stream.waits_until = now + (WAIT_FOR if may_wait else 0.0)
         self._streams[hello.node] = stream
         self._present.add(stream)

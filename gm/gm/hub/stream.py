@@ -13,8 +13,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from edge_sidecars.runtime.metrics import Histogram
 from edge_sidecars.sedna_api.core.api_object import Document
-from edge_sidecars.sedna_api.core.messages import Ack, Hello, ReportRefused, ToNode
+from edge_sidecars.sedna_api.core.messages import Ack, Delete, Hello, Put, ReportRefused, ToNode
 from edge_sidecars.sedna_api.core.report import MalformedReport, Report, check
 from gm.hub.core.proof import NodeProof
 from gm.hub.core.sedna_messages import Unresolved
@@ -71,8 +72,10 @@ class NodeStream:
         *,
         transport: str,
         lifetime: float,
+        delivery: Histogram,
         proof: NodeProof | None = None,
     ) -> None:
+        """`delivery`: where it counts how long changes waited to be sent."""
         now = asyncio.get_running_loop().time()
         # For reading; what changes it goes through the stream, which wakes the carrier.
         self.session = HubSession(hello, since=now)
@@ -80,6 +83,9 @@ class NodeStream:
         self._sink = sink
         self._transport = transport
         self._wake = asyncio.Event()
+        self._delivery = delivery
+        # Since when the oldest change waits that is not sent yet.
+        self._changed_at: float | None = None
         self._reports = 0
         self._last_report_at: float | None = None
         self.refused = 0
@@ -99,14 +105,19 @@ class NodeStream:
 
     def serve(self, documents: list[Document], *, is_rewound: bool) -> None:
         self.session.serve(documents, is_rewound=is_rewound)
-        self._wake.set()
+        self._changed()
 
     def concerns(self, document: Document) -> None:
         self.session.concerns(document)
-        self._wake.set()
+        self._changed()
 
     def leaves(self, document: Document) -> None:
         self.session.leaves(document)
+        self._changed()
+
+    def _changed(self) -> None:
+        if self._changed_at is None and self.session.backlog:
+            self._changed_at = asyncio.get_running_loop().time()
         self._wake.set()
 
     def paced(self, seconds: float) -> None:
@@ -126,6 +137,10 @@ class NodeStream:
                 return None
             self._wake.clear()
             await self._wake.wait()
+        if isinstance(message, Put | Delete) and self._changed_at is not None:
+            self._delivery.observe(asyncio.get_running_loop().time() - self._changed_at)
+        if not self.session.backlog:
+            self._changed_at = None
         return message
 
     async def deliver(self, it: Report | Unresolved) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from edge_sidecars.runtime.metrics import Metric, measured
+from edge_sidecars.runtime.metrics import Histogram, Metric, histogram, measured
 from gm.telemetry.status import GmStatus
 
 TEXTS = {
@@ -40,13 +40,18 @@ class GmCounters:
     events_dropped: int
     conflicts: int
     turned_away: int
+    # None without a hub.
+    delivery: Histogram | None
 
 
 def measure(status: GmStatus, counters: GmCounters) -> list[Metric]:
     backlog, reports, leader, shards = status.backlog, status.reports, status.leader, status.shards
     waiting = ("objects", "retries", "events", "reports", "node_reports", "held_back")
     outcomes = ("stored", "folded", "without_effect", "refused", "lost")
-    return measured(
+    delivery: list[tuple[dict[str, str], Histogram]] = []
+    if counters.delivery is not None:
+        delivery.append(({}, counters.delivery))
+    values = measured(
         TEXTS,
         {
             "gm_leader": leader.is_leader,
@@ -71,3 +76,11 @@ def measure(status: GmStatus, counters: GmCounters) -> list[Metric]:
             ],
         },
     )
+    return [
+        *values,
+        histogram(
+            "gm_delivery_delay_seconds",
+            "Seconds from when GM learns of a change until it goes to an LC's stream, at most.",
+            delivery,
+        ),
+    ]

@@ -54,7 +54,10 @@ class Exporter:
                 if metric.kind is Kind.GAUGE
                 else meter.create_observable_counter
             )
-            make(metric.name, [self._observe(metric.name)], description=metric.text)
+            # A histogram's series are counters, named as Prometheus has them: the SDK cannot
+            # observe histograms.
+            for name in metric.names:
+                make(name, [self._observe(name)], description=metric.text)
 
     async def close(self) -> None:
         """Exports what is left, as far as the collector takes it within `SHUTDOWN_GRACE` seconds.
@@ -77,8 +80,9 @@ class Exporter:
     def _observe(self, name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
         def observe(_: CallbackOptions) -> Iterable[Observation]:
             for metric in self._measure():
-                if metric.name == name:
-                    for labels, value in metric.samples:
-                        yield Observation(value, labels)
+                if name in metric.names:
+                    for found, labels, value in metric.series():
+                        if found == name:
+                            yield Observation(value, labels)
 
         return observe

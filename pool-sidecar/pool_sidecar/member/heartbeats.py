@@ -12,7 +12,7 @@ from edge_sidecars.kubeapi import ApiError, Conflict, NotFound, Unreachable
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.formats import rfc3339
 from edge_sidecars.runtime.log import fields, logger, sparing
-from pool_sidecar.core.heartbeat import UnusableLease, seen
+from pool_sidecar.core.heartbeat import MICRO, UnusableLease, seen
 from pool_sidecar.member.cloud import Cloud
 from pool_sidecar.member.member import Member
 
@@ -39,8 +39,9 @@ async def _look(member: Member, cloud: Cloud) -> None:
     is_answered = True
     try:
         lease = await cloud.request("GET", path)
+        before = seen(lease)
         renewed = member.heartbeat.renewal(
-            seen(lease),
+            before,
             wall=time.time_ns() // 1000,
             now=boottime(),
             healthy_at=member.kubelet_at,
@@ -49,6 +50,7 @@ async def _look(member: Member, cloud: Cloud) -> None:
             lease["spec"]["renewTime"] = rfc3339.stamp_of_micros(renewed)
             await cloud.request("PUT", path, lease)
             member.heartbeats += 1
+            member.renewal_gaps.observe(max(renewed - before.renewed, 0) / MICRO)
             logger.debug("heartbeat", extra=fields(via=lender or "own link"))
     except Unreachable as error:
         is_answered = False

@@ -15,6 +15,7 @@ from edge_sidecars.runtime.cli.proxies import HttpProxy
 from edge_sidecars.runtime.cli.values import BadInput
 from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger
+from edge_sidecars.runtime.metrics import Histogram
 from pool_sidecar.config.member_config import MemberConfig
 from pool_sidecar.core.announcements import Announcements, Situation
 from pool_sidecar.core.heartbeat import Heartbeat
@@ -32,6 +33,9 @@ from pool_sidecar.lan.local_proxy import LocalProxy
 # kubelet's healthz proves for so many seconds that it runs; it is asked each second.
 KUBELET_VALID: Final = 2.0
 HTTPS: Final = 443
+# Seconds: a heartbeat is due after 10, and 20 are the goal; the API server's side calls a node lost
+# after --node-monitor-grace-period, 50 by default.
+GAP_BOUNDS: Final = (9.0, 10.0, 12.0, 15.0, 20.0, 30.0, 40.0, 50.0, 120.0)
 
 
 class Member:
@@ -73,6 +77,8 @@ class Member:
         self.started_at = boottime()
         self.kubelet_at: float | None = None
         self.heartbeats = 0
+        # Seconds between two renewals of the Lease, of which the member wrote the later one.
+        self.renewal_gaps = Histogram(GAP_BOUNDS)
         self.is_listed = False
         self._incarnation = str(uuid.uuid4())
         self._link = Link.NONE, ""

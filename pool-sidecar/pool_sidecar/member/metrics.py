@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from edge_sidecars.runtime.clock import boottime
-from edge_sidecars.runtime.metrics import Metric, measured
+from edge_sidecars.runtime.metrics import Metric, histogram, measured
 from pool_sidecar.core.pool import Role
 from pool_sidecar.core.pool_member import Link, Verdict
 from pool_sidecar.member.member import Member
@@ -29,7 +29,7 @@ def measure(member: Member) -> Iterable[Metric]:
     standings = (pool.peers.standing(name, now) for name in member.directory.peers)
     verdicts = [it.verdict for it in standings if it is not None]
     shared = pool.stream_health(now)
-    return measured(
+    yield from measured(
         TEXTS,
         {
             "pool_role": [(it.value, it is role) for it in Role],
@@ -43,4 +43,9 @@ def measure(member: Member) -> Iterable[Metric]:
             "pool_member_verdict": [(it.value, verdicts.count(it)) for it in Verdict],
             "pool_heartbeats_total": member.heartbeats,
         },
+    )
+    yield histogram(
+        "pool_renewal_gap_seconds",
+        "Seconds between two renewals of this node's Lease, of which the member wrote the later.",
+        [({}, member.renewal_gaps)],
     )

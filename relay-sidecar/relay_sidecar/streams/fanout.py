@@ -9,6 +9,7 @@ more watchers there are: the cost of a watcher is the write.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -177,6 +178,8 @@ class Broadcaster:
         self._counters = counters
         self._pending: list[bytes] = []
         self._pending_bytes = 0
+        # When the first of them came from upstream, where that is known.
+        self._came_at: float | None = None
         self._flush: asyncio.TimerHandle | None = None
 
     def join(self, watcher: Watcher) -> None:
@@ -189,10 +192,13 @@ class Broadcaster:
         if not self.watchers:
             self._forget()
 
-    def publish(self, changes: Iterable[ObjectChange]) -> None:
+    def publish(self, changes: Iterable[ObjectChange], *, came_at: float | None = None) -> None:
+        """`came_at`: when they came from upstream (monotonic clock)."""
         if not self.watchers:
             return
         pending = self._pending
+        if not pending:
+            self._came_at = came_at
         for change in changes:
             line = self.view.line(change)
             if line is not None:
@@ -200,7 +206,7 @@ class Broadcaster:
                 self._pending_bytes += len(line)
                 if self._pending_bytes > MAX_PENDING:
                     self.flush()
-                    pending = self._pending
+                    pending, self._came_at = self._pending, came_at
         if len(self.watchers) <= FEW:
             self.flush()
         elif pending and self._flush is None:
@@ -223,12 +229,15 @@ class Broadcaster:
             _write_to(listeners, [line])
 
     def flush(self) -> None:
-        pending = self._pending
+        pending, came_at = self._pending, self._came_at
         self._forget()
         if not pending:
             return
         _write_to(self.watchers, pending)
-        self._counters.events_sent += len(pending) * len(self.watchers)
+        sent = len(pending) * len(self.watchers)
+        self._counters.events_sent += sent
+        if came_at is not None:
+            self._counters.event_delay.observe(time.monotonic() - came_at, sent)
 
     def end(self, last_line: bytes | None) -> None:
         self.flush()
@@ -249,6 +258,7 @@ class Broadcaster:
     def _forget(self) -> None:
         self._pending = []
         self._pending_bytes = 0
+        self._came_at = None
         if self._flush is not None:
             self._flush.cancel()
             self._flush = None

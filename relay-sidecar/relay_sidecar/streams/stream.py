@@ -351,7 +351,8 @@ class Stream:
             self.end_watchers(gone)
         self._tell()
 
-    def apply(self, events: Iterable[Event]) -> None:
+    def apply(self, events: Iterable[Event], *, came_at: float | None = None) -> None:
+        """`came_at`: when they came from upstream (monotonic clock)."""
         changes: list[ObjectChange] = []
         marked = False
         for event in events:
@@ -359,7 +360,7 @@ class Stream:
             if change is not None:
                 changes.append(change)
             marked = event.type is EventType.BOOKMARK
-        self.publish(changes)
+        self.publish(changes, came_at=came_at)
         if marked:
             cursor = self.collection.cursor
             broadcasters = self._broadcasters.values()
@@ -372,7 +373,7 @@ class Stream:
         self._come_up()
         self._tell()
 
-    def publish(self, changes: Sequence[ObjectChange]) -> None:
+    def publish(self, changes: Sequence[ObjectChange], *, came_at: float | None = None) -> None:
         """The collection has changed by these: watchers see them."""
         self.counters.events_received += len(changes)
         self._bodies.clear()
@@ -388,7 +389,7 @@ class Stream:
             if self.on_shown is not None and any(each.watchers for each in broadcasters):
                 self.on_shown(changes[-1].version, changes[-1].item)
             for each in broadcasters:
-                each.publish(changes)
+                each.publish(changes, came_at=came_at)
 
     def expect(self, evidence: ListEvidence) -> None:
         """Upstream had this list: the stream reaches it, or is beyond it. A later one without the

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from edge_sidecars.runtime.metrics import Kind, Metric
+from edge_sidecars.runtime.metrics import Histogram, Kind, Metric, histogram
 from relay_sidecar.telemetry.status import (
     LINK_STATES,
     MemoryBudget,
@@ -21,6 +21,10 @@ Source = Literal["cache", "upstream"]
 Samples = tuple[tuple[dict[str, str], float], ...]
 # Clients that make up others must not grow the process.
 METHODS = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
+# Seconds: an answer from the cache takes a millisecond, --read-timeout is 1, --request-timeout 5.
+ANSWER_BOUNDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0)
+# Seconds: a transaction of the journal takes a millisecond, company is waited for up to 50.
+DELAY_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 # Nor may requests for resources that do not exist; a cluster has one or two hundred.
 MAX_REFUSALS = 500
 
@@ -46,6 +50,9 @@ class RelayCounters:
     tokens_replayed: int = 0
     rows_rejected: int = 0
     lying_hubs: int = 0
+    # By verb and who answered.
+    durations: dict[tuple[str, Source], Histogram] = field(default_factory=dict)
+    event_delay: Histogram = field(default_factory=lambda: Histogram(DELAY_BOUNDS))
 
     def received(self, size: int) -> None:
         self.bytes_received += size
@@ -55,6 +62,13 @@ class RelayCounters:
 
     def answered(self, method: str, code: int, source: Source) -> None:
         self.requests[method if method in METHODS else "other", code, source] += 1
+
+    def took(self, verb: str, source: Source, seconds: float) -> None:
+        """An answer to a request for a resource, `verb` being one of Kubernetes' own."""
+        found = self.durations.get((verb, source))
+        if found is None:
+            found = self.durations[verb, source] = Histogram(ANSWER_BOUNDS)
+        found.observe(seconds)
 
     def request_refused(self, verb: str, resource: str, reason: str) -> None:
         key = verb, resource, reason
@@ -184,6 +198,14 @@ def _counted(counters: RelayCounters) -> list[Metric]:
             "Requests by method, status code and source of the answer: cache or upstream.",
             _by(counters.requests, "method", "code", "source"),
         ),
+        histogram(
+            "relay_request_duration_seconds",
+            "Seconds from a request to its answer, by verb and source; not of watches and tunnels.",
+            (
+                ({"verb": verb, "source": source}, it)
+                for (verb, source), it in sorted(counters.durations.items())
+            ),
+        ),
         Metric(
             "relay_requests_refused_total",
             Kind.COUNTER,
@@ -208,6 +230,11 @@ def _counted(counters: RelayCounters) -> list[Metric]:
             counters.events_received,
         ),
         _counter("relay_events_sent_total", "Watch events sent to clients.", counters.events_sent),
+        histogram(
+            "relay_event_delay_seconds",
+            "Seconds from an event's arrival to its write to a watcher, at most.",
+            [({}, counters.event_delay)],
+        ),
         _counter(
             "relay_upstream_received_bytes_total",
             "Bytes of lists and watches received from upstream.",

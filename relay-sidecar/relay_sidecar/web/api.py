@@ -32,6 +32,7 @@ from relay_sidecar.core.caching import may_be_kept
 from relay_sidecar.core.link import SERVER
 from relay_sidecar.core.min_resource_version import FIRST_OF_VIEW
 from relay_sidecar.core.upgrade_request import asks_for_upgrade
+from relay_sidecar.telemetry.metrics import Source
 from relay_sidecar.upstream.documents.documents import DocumentCache
 from relay_sidecar.upstream.messages import ClientRequest, Upstream
 from relay_sidecar.upstream.proxy import IS_PASSED_ON, READS
@@ -53,6 +54,10 @@ WRITTEN_SUBRESOURCES: Final = frozenset(
 # Seconds; what took longer was no blip of the link.
 QUICK: Final = 1.0
 WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+
+# Of a request whose answer is not longer under way than its bytes are.
+TIMED: Final = WRITES | {"get", "list"}
+TIMED_VERB = web.RequestKey("timed_verb", str)
 
 Answer = Callable[[web.BaseRequest, RequestInfo], Awaitable[web.StreamResponse | None]]
 
@@ -87,6 +92,7 @@ class Api:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         answer: web.StreamResponse
+        began_at = monotonic()
         try:
             answer = await self._answer_over_blips(request)
         except Refused as refused:
@@ -96,9 +102,11 @@ class Api:
             answer = self.refusals.answer(request, status)
             # A relay before this one is to know who says so.
             answer.headers[hdrs.SERVER] = SERVER
-        self._reads.streams.counters.answered(
-            request.method, answer.status, "upstream" if IS_PASSED_ON in request else "cache"
-        )
+        counters = self._reads.streams.counters
+        source: Source = "upstream" if IS_PASSED_ON in request else "cache"
+        counters.answered(request.method, answer.status, source)
+        if TIMED_VERB in request:
+            counters.took(request[TIMED_VERB], source, monotonic() - began_at)
         return answer
 
     async def _answer_over_blips(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -131,6 +139,8 @@ class Api:
                 await self._access.may(caller, info, label_selector="", field_selector="")
                 return await self._discovery.answer(request, info.path)
             return await self._upstream.forward(request)
+        if info.verb in TIMED and info.subresource in WRITTEN_SUBRESOURCES:
+            request[TIMED_VERB] = info.verb
         for each in self._answered_before:
             answer = await each(request, info)
             if answer is not None:

@@ -173,6 +173,8 @@ def test_metrics_and_a_span_for_each_term_are_exported_when_an_endpoint_is_set(
         assert pod.wait() == 0
         assert collector.spans() == ["leadership term"]
         assert collector.metric("leader_election_master_status") == 0.0
+        # With a point for each result, of which "ok" is the first.
+        assert collector.metric("elector_renewal_duration_seconds_count") is not None
         assert collector.resource()["service.version"] == VERSION
 
 

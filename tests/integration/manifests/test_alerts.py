@@ -55,6 +55,20 @@ def _electors(metric: str, *values: str) -> dict[str, str]:
     return {f'{metric}{{{labels},pod="till-{n}"}}': value for n, value in enumerate(values)}
 
 
+def _renewals(buckets: dict[str, str]) -> dict[str, str]:
+    """By upper bound."""
+    labels = 'namespace="shop",name="till",pod="till-0",result="ok"'
+    name = "elector_renewal_duration_seconds_bucket"
+    return {f'{name}{{{labels},le="{bound}"}}': values for bound, values in buckets.items()}
+
+
+def _delays(buckets: dict[str, str]) -> dict[str, str]:
+    """Of a relay's events, by upper bound."""
+    labels = 'namespace="shop",pod="till-0"'
+    name = "relay_event_delay_seconds_bucket"
+    return {f'{name}{{{labels},le="{bound}"}}': values for bound, values in buckets.items()}
+
+
 def _client_go(value: str, name: str) -> dict[str, str]:
     """A controller in the same namespace that elects with client-go."""
     labels = f'namespace="shop",name="{name}",pod="controller-0"'
@@ -189,6 +203,19 @@ CASES = (
         "9m",
     ),
     Case(
+        "ElectorRenewsSlowly",
+        "all renewals take between one second and two",
+        _renewals({"1": "0x40", "2": "0+20x40", "+Inf": "0+20x40"}),
+        "25m",
+        LEASE,
+    ),
+    Case(
+        "ElectorRenewsSlowly",
+        "one in twenty takes so long",
+        _renewals({"1": "0+19x40", "2": "0+20x40", "+Inf": "0+20x40"}),
+        "25m",
+    ),
+    Case(
         "CannotBecomeLeader",
         "one whose main is not healthy",
         _electors("elector_eligible", "0x20", "1x20"),
@@ -270,6 +297,19 @@ CASES = (
         "the link is down",
         _relay(link_up="0x20") | _streams("stream_age_seconds", pods="0+60x20"),
         "12m",
+    ),
+    Case(
+        "RelayEventsAreLate",
+        "all events take between half a second and a second",
+        _delays({"0.5": "0x40", "1": "0+20x40", "+Inf": "0+20x40"}),
+        "25m",
+        POD,
+    ),
+    Case(
+        "RelayEventsAreLate",
+        "one in twenty takes so long",
+        _delays({"0.5": "0+19x40", "1": "0+20x40", "+Inf": "0+20x40"}),
+        "25m",
     ),
     Case(
         "RelayStreamNeverComesUp",

@@ -4,6 +4,7 @@ Three nodes, each with its own address, link, relay and stand-in for kubelet; th
 made by the real controller.
 """
 
+import re
 import socket
 import ssl
 import time
@@ -22,6 +23,7 @@ from tests.integration.pool.test_detour import relay_on
 from tools.harness.controlplane.reservation import LOOPBACK
 from tools.harness.pods.pools.accounts import token_of_pod
 from tools.harness.pods.pools.member import PoolNode
+from tools.harness.pods.wire.caller import Caller
 
 # Words of four bytes, more than a node says in some seconds.
 LATE = 50_000
@@ -54,6 +56,11 @@ def test_n1_a_node_that_is_cut_keeps_its_lease_over_a_neighbour_and_the_next_one
     assert told["addresses"] == ["127.0.77.1"]
     assert nodes[lender].member.status()["borrowers"] == ["m1"]
     assert "via" in one.member.command("status")
+
+    gaps = Caller(f"http://{LOOPBACK}:{one.member.port}").get("/metrics").body.decode()
+    within = re.search(r'pool_renewal_gap_seconds_bucket{le="30"} (\d+)', gaps)
+    assert within is not None
+    assert int(within[1]) >= 2
 
     nodes[lender].member.kill()
     until(lambda: one.member.status()["via"] not in ("", lender), what="another lender")

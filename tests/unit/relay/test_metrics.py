@@ -159,6 +159,18 @@ def test_requests_are_counted_by_method_code_and_source() -> None:
     assert told['relay_requests_total{method="other",code="405",source="upstream"}'] == 2
 
 
+def test_answers_are_timed_by_verb_and_source() -> None:
+    counters = RelayCounters()
+    for seconds in (0.0005, 0.7):
+        counters.took("list", "cache", seconds)
+    counters.took("create", "upstream", 0.02)
+    told = samples(render(measure(STATUS, counters)))
+    name, of_lists = "relay_request_duration_seconds", 'verb="list",source="cache"'
+    assert told[f'{name}_bucket{{{of_lists},le="0.001"}}'] == 1
+    assert told[f'{name}_bucket{{{of_lists},le="+Inf"}}'] == 2
+    assert told[f'{name}_count{{verb="create",source="upstream"}}'] == 1
+
+
 def test_refused_streams_are_counted_by_resource_and_code() -> None:
     counters = RelayCounters()
     for _ in range(2):

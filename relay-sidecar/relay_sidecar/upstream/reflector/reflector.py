@@ -31,6 +31,7 @@ from relay_sidecar.core.stream.commands import (
 from relay_sidecar.core.stream.reflection import WATCH_TIMEOUT, Reflection
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.streams.stream import Stream
+from relay_sidecar.upstream.reflector.arrivals import Arrivals
 from relay_sidecar.upstream.reflector.confirmer import Confirmer
 from relay_sidecar.upstream.reflector.source import LONGEST_START, SETTLED, Feed, is_ready
 from relay_sidecar.upstream.reflector.stream_steps import FULL, ListPhase, StreamOwner, StreamSteps
@@ -331,11 +332,14 @@ class Reflector:
         await self.feed.choose()
         batches = self.feed.batches(stream.scope.path, params)
         began_at, lone_at = boottime(), -math.inf
+        arrivals = Arrivals(time.monotonic())
         async with aclosing(batches):
             async for lines in batches:
+                came_at = arrivals.came(time.monotonic())
                 if not lines:
                     turn.end()
                     await self._opened()
+                    arrivals.asks(time.monotonic())
                     continue
                 events, missed = _read(lines)
                 if missed and not self.feed.is_cloud:
@@ -355,13 +359,14 @@ class Reflector:
                     return None
                 if events:
                     is_lone = time.monotonic() >= lone_at
-                    await steps.take(events)
+                    await steps.take(events, came_at=came_at)
                     lone_at = time.monotonic() + LONE
                     if not is_lone:
                         # What comes meanwhile is taken together.
                         await asyncio.sleep(COALESCED)
                 if trouble is not None:
                     return trouble.status
+                arrivals.asks(time.monotonic())
         steps.note_confirmed()
         if boottime() - began_at < command.timeout_seconds - 1:
             # Of a hub: the API server may end a watch at any time.

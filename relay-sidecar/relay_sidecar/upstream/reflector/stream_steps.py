@@ -132,9 +132,10 @@ class StreamSteps:
         or a newer one: then the watch, from here on, brings nothing twice."""
         return self.stream.lists != lists and self.stream.collection.cursor >= whole.version
 
-    async def take(self, events: Sequence[Event]) -> None:
-        """Events, after the step before. In the caller's own task, which hundreds of these a second
-        ask for; where that is cancelled, another one takes them to their end."""
+    async def take(self, events: Sequence[Event], *, came_at: float) -> None:
+        """Events that came then (monotonic clock), after the step before. In the caller's own
+        task, which hundreds of these a second ask for; where that is cancelled, another one takes
+        them to their end."""
         await self.settled()
         stream = self.stream
         if not stream.collection.is_synced:
@@ -145,37 +146,37 @@ class StreamSteps:
         record = _events_record(stream, events)
         written = None if record is None else self.journal.begin(record)
         if written is None:
-            self._deliver(events, turns)
+            self._deliver(events, turns, came_at)
             return
         taken = self._taking = asyncio.get_running_loop().create_future()
         try:
             # A future that is awaited itself would be cancelled with its caller.
             await asyncio.shield(written)
         except asyncio.CancelledError:
-            self._taking = asyncio.create_task(self._deliver_later(written, events, turns))
+            self._taking = asyncio.create_task(self._deliver_later(written, events, turns, came_at))
             self._taking.add_done_callback(lambda _: taken.set_result(None))
             raise
         except BaseException:
             taken.set_result(None)
             raise
         try:
-            self._deliver(events, turns)
+            self._deliver(events, turns, came_at)
         finally:
             taken.set_result(None)
 
     async def _deliver_later(
-        self, written: asyncio.Future[None], events: Sequence[Event], turns: int
+        self, written: asyncio.Future[None], events: Sequence[Event], turns: int, came_at: float
     ) -> None:
         await written
-        self._deliver(events, turns)
+        self._deliver(events, turns, came_at)
 
-    def _deliver(self, events: Sequence[Event], turns: int) -> None:
+    def _deliver(self, events: Sequence[Event], turns: int, came_at: float) -> None:
         """What is in the journal; `turns`: the stream's when they came."""
         stream = self.stream
         if stream.turns != turns:
             return  # these are of the history that was forgotten meanwhile
         was_live = self.is_live()
-        stream.apply(events)
+        stream.apply(events, came_at=came_at)
         if self.has_diverged():
             return
         if self.reflection.received(events[-1].version, boottime()):

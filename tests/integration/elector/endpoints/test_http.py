@@ -9,6 +9,7 @@ import pytest
 
 from tests.integration.elector.pair import Pair
 from tools.harness.controlplane.clients.answer import ask, boottime
+from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import Fleet
 from tools.harness.pods.main import MainServer
 from tools.harness.pods.observers.observer import wait_for, wait_for_leader
@@ -218,13 +219,24 @@ def test_metrics_are_prometheus_text(pair: Pair) -> None:
                 assert sample, line
                 assert line.rpartition(" ")[0] not in values, f"{line} stands there twice"
                 values[line.rpartition(" ")[0]] = float(sample["value"])
-                assert sample["name"] in kinds, f"{line} before its TYPE"
-        assert set(kinds.values()) <= {"counter", "gauge"}
+                described = re.sub("_(bucket|sum|count)$", "", sample["name"])
+                assert {sample["name"], described} & kinds.keys(), f"{line} before its TYPE"
+        assert set(kinds.values()) == {"counter", "gauge", "histogram"}
         assert all(name.endswith("_total") for name, kind in kinds.items() if kind == "counter")
         assert all(math.isfinite(value) for value in values.values())
         labels = 'name="controller",component="edge-sidecars-elector"'
         assert values[f"leader_election_master_status{{{labels}}}"] == leads
         assert values[f"leader_election_slowpath_total{{{labels}}}"] >= 1
+
+
+def test_renewals_of_the_leader_are_timed(pair: Pair) -> None:
+    def renewals(pod: ElectorPod) -> int:
+        name = 'elector_renewal_duration_seconds_count{name="controller",result="ok"} '
+        lines = answered(pod, "/metrics").body.decode().splitlines()
+        return int(next(it for it in lines if it.startswith(name)).removeprefix(name))
+
+    wait_for(lambda: renewals(pair.leader) > 0, timeout=15, what="a renewal")
+    assert renewals(pair.standby) == 0
 
 
 # ── resign ──

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -284,6 +285,21 @@ def test_metrics_and_outages_go_to_a_collector(
     assert seconds == pytest.approx(outage["seconds"], abs=0.01)
     assert collector.metric("relay_link_up") == 1
     assert collector.metric("relay_journal_failed") == 0
+
+
+def test_answers_are_timed_and_watches_are_not(relay: RelayProcess) -> None:
+    caller, path = Caller(relay.url), "/api/v1/namespaces/default/configmaps"
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "timed-"}}
+    made = caller.post(path, body).expect(HTTPStatus.CREATED)["metadata"]["name"]
+    for asked in (path, f"{path}/{made}", f"{path}?watch=true&timeoutSeconds=1", "/version"):
+        assert caller.get(asked).status == HTTPStatus.OK
+    caller.delete(f"{path}/{made}").expect()
+    lines = relay.metrics().splitlines()
+    counts = re.compile(r'relay_request_duration_seconds_count{verb="(.+)",source="\w+"} (\d+)')
+    found = [counts.fullmatch(line) for line in lines]
+    assert {(it[1], it[2]) for it in found if it} == {
+        *(("create", "1"), ("list", "1"), ("get", "1"), ("delete", "1"))
+    }
 
 
 def test_an_outage_outlasts_the_process_in_which_it_began(

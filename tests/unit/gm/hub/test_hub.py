@@ -48,6 +48,35 @@ def test_what_happens_to_objects_reaches_the_stream_of_their_node_only() -> None
     play(scene)
 
 
+def test_how_long_changes_waited_for_their_stream_is_counted() -> None:
+    async def scene(cloud: Cloud) -> None:
+        hub = Hub(cloud, ReportSink(acknowledge), may_serve=lambda: True, rebalances=False)
+        stream = entered(hub)
+        await said(stream, 1)
+        assert _delivered(hub) == (0, 0.0), "the end of a snapshot is no change"
+        cloud.put("edge-a", document("d1", 1))
+        await asyncio.sleep(0.02)
+        cloud.put("edge-a", document("d2", 2))
+        await said(stream, 2)
+        count, seconds = _delivered(hub)
+        assert count == 2
+        assert seconds >= 2 * 0.02, "each as long as the oldest that waited"
+        cloud.put("edge-a", document("d3", 3))
+        await said(stream, 1)
+        assert _delivered(hub)[0] == 3
+        await stream.deliver(report())
+        await said(stream, 1)
+        assert _delivered(hub)[0] == 3, "an ack is no change"
+
+    play(scene)
+
+
+def _delivered(hub: Hub) -> tuple[float, float]:
+    """How many changes, and the sum of how long they waited."""
+    found = {suffix: value for suffix, _, value in hub.delivery.series()}
+    return found["_count"], found["_sum"]
+
+
 @pytest.mark.parametrize("rebalances", [True, False])
 def test_a_stream_past_its_time_is_sent_elsewhere_where_other_gms_serve(rebalances: bool) -> None:
     async def scene(cloud: Cloud) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from edge_sidecars.runtime.metrics import Labels, measured, render
+from edge_sidecars.runtime.metrics import Histogram, Labels, histogram, measured, render
 
 Values = dict[str, float | Iterable[tuple[str | Labels, float]]]
 TEXTS = {
@@ -40,3 +40,21 @@ def test_neither_a_value_nor_a_label_may_be_missing() -> None:
         measured(TEXTS, {})
     with pytest.raises(ValueError, match="zip"):
         measured({"gm_x{a,b}": ""}, {"gm_x": [("one", 1)]})
+
+
+def test_a_histogram_counts_what_is_at_most_each_bound() -> None:
+    waits = Histogram((0.5, 1.0))
+    for seconds in (0.2, 0.5, 0.7, 9.0):
+        waits.observe(seconds)
+    waits.observe(0.25, times=2)
+    found = histogram("relay_wait_seconds", "Waits.", [({"verb": "get"}, waits)])
+    assert render([found]).splitlines() == [
+        "# HELP relay_wait_seconds Waits.",
+        "# TYPE relay_wait_seconds histogram",
+        'relay_wait_seconds_bucket{verb="get",le="0.5"} 4',
+        'relay_wait_seconds_bucket{verb="get",le="1"} 5',
+        'relay_wait_seconds_bucket{verb="get",le="+Inf"} 6',
+        'relay_wait_seconds_sum{verb="get"} 10.9',
+        'relay_wait_seconds_count{verb="get"} 6',
+    ]
+    assert {name for name, _, _ in found.series()} == set(found.names)

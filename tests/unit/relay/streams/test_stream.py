@@ -4,6 +4,7 @@ import asyncio
 import gc
 import math
 import os
+import time
 import weakref
 
 from edge_sidecars.apimachinery.objects import Item, Page
@@ -12,7 +13,7 @@ from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.apimachinery.store import Collection, fingerprint_of
 from relay_sidecar.core.min_resource_version import MinResourceVersion
 from relay_sidecar.core.stream.commands import ListEvidence
-from relay_sidecar.streams.fanout import StreamView, Watcher, as_lines
+from relay_sidecar.streams.fanout import FEW, StreamView, Watcher, as_lines
 from relay_sidecar.streams.stream import MAX_BODIES, Stream
 from relay_sidecar.telemetry.metrics import RelayCounters
 from tests.unit.relay.streams.samples import bookmark, event, item
@@ -107,6 +108,62 @@ def test_what_watchers_are_told_is_the_floor_for_other_streams() -> None:
         os.close(read)
 
     asyncio.run(watch())
+
+
+def test_how_late_events_reach_watchers_is_counted_for_each_of_them() -> None:
+    async def watch() -> None:
+        read, write = os.pipe()
+        transport, _ = await asyncio.get_running_loop().connect_write_pipe(
+            asyncio.BaseProtocol, os.fdopen(write, "wb")
+        )
+        watched = stream()
+        watched.apply([event("ADDED", "b", 50)], came_at=time.monotonic())
+        assert _delays(watched) == (0, 0.0), "nobody watches"
+        for _ in range(2):
+            watcher = Watcher(transport, framing=as_lines, allows_bookmarks=True, limit=1000)
+            watched.broadcaster(StreamView()).join(watcher)
+        came_at = time.monotonic() - 2.0
+        watched.apply([event("ADDED", "c", 60), event("ADDED", "d", 61)], came_at=came_at)
+        # Bookmarks are no news, and of what upstream did not send no arrival is known.
+        watched.apply([bookmark(70)], came_at=came_at)
+        watched.apply([event("ADDED", "e", 71)])
+        count, seconds = _delays(watched)
+        assert count == 4
+        assert 8.0 <= seconds < 8.0 + 4 * (time.monotonic() - came_at - 2.0)
+        transport.close()
+        os.close(read)
+
+    asyncio.run(watch())
+
+
+def test_many_watchers_get_lines_together_and_the_first_ones_delay_counts() -> None:
+    async def watch() -> None:
+        read, write = os.pipe()
+        transport, _ = await asyncio.get_running_loop().connect_write_pipe(
+            asyncio.BaseProtocol, os.fdopen(write, "wb")
+        )
+        watched = stream()
+        view = watched.broadcaster(StreamView())
+        for _ in range(FEW + 1):
+            view.join(Watcher(transport, framing=as_lines, allows_bookmarks=True, limit=10**6))
+        now = time.monotonic()
+        watched.apply([event("ADDED", "b", 50)], came_at=now - 3.0)
+        watched.apply([event("ADDED", "c", 60)], came_at=now)
+        assert _delays(watched) == (0, 0.0)
+        view.flush()
+        count, seconds = _delays(watched)
+        assert count == 2 * (FEW + 1)
+        assert seconds >= 3.0 * count
+        transport.close()
+        os.close(read)
+
+    asyncio.run(watch())
+
+
+def _delays(watched: Stream) -> tuple[float, float]:
+    """How many events reached watchers, and the sum of their delays."""
+    found = {suffix: value for suffix, _, value in watched.counters.event_delay.series()}
+    return found["_count"], found["_sum"]
 
 
 def test_watchers_move_only_where_they_lose_nothing() -> None:
