@@ -3,7 +3,9 @@
 import ast
 import re
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -97,17 +99,53 @@ def test_each_statement_has_tests_behind_it_or_the_reason_why_none_can_show_it()
 
 
 def test_each_test_that_is_named_for_a_statement_exists() -> None:
-    proofs = tomllib.loads(PROOFS.read_text(encoding="utf-8"))
-    defined = {
-        test
-        for file in (ROOT / "tests").rglob("test_*.py")
-        for test in re.findall(r"^def (test_\w+)", file.read_text(encoding="utf-8"), re.M)
-    }
-    named = [it for quotes in proofs.values() for it in quotes.values()]
+    """A name that several files have says which is meant: `FILE::NAME`."""
+    defined = _tests()
+    named = _named()
     for tests in named:
         assert tests, "neither a test nor a reason"
-        assert isinstance(tests, str) or set(tests) <= defined, set(tests) - defined
+        for test in () if isinstance(tests, str) else tests:
+            file, _, name = test.rpartition("::")
+            files = defined.get(name, [])
+            assert file in files if file else len(files) == 1, (test, files)
     assert sum(isinstance(it, str) for it in named) < MOST_UNPROVEN
+
+
+def test_each_statement_has_a_test_that_a_stage_plays() -> None:
+    """What is played by hand only would be found untrue by nobody."""
+    for tests in _named():
+        names = [] if isinstance(tests, str) else [it.rpartition("::")[2] for it in tests]
+        assert not names or not set(names) <= _manual(), names
+
+
+def _named() -> list[list[str] | str]:
+    proofs = tomllib.loads(PROOFS.read_text(encoding="utf-8"))
+    return [it for quotes in proofs.values() for it in quotes.values()]
+
+
+@cache
+def _tests() -> dict[str, list[str]]:
+    """The files that define each test."""
+    found = defaultdict[str, list[str]](list)
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for test in re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), re.M):
+            found[test].append(str(path.relative_to(ROOT)))
+    return found
+
+
+@cache
+def _manual() -> frozenset[str]:
+    """Tests with the mark as a whole, not with one of their parameters."""
+    # This file has no test with it, by which those that have are found.
+    mark = "mark." + "manual"
+    return frozenset(
+        node.name
+        for path in (ROOT / "tests").rglob("test_*.py")
+        if mark in (text := path.read_text(encoding="utf-8"))
+        for node in ast.parse(text).body
+        if isinstance(node, ast.FunctionDef)
+        if any(ast.unparse(it) == f"pytest.{mark}" for it in node.decorator_list)
+    )
 
 
 def _rules(files: list[str]) -> Iterator[dict[str, list[str]]]:

@@ -92,6 +92,28 @@ def test_a_token_file_may_end_with_a_newline_and_a_bad_one_is_named_until_it_is_
         assert "Traceback" not in relay.log_text()
 
 
+@pytest.mark.parametrize("access", ["own", "caller"])
+def test_no_token_is_in_any_line_of_the_log(
+    control_plane: ControlPlane, space: str, access: str
+) -> None:
+    """Neither the relay's own nor a caller's, with all that it can log."""
+    kubeconfig = control_plane.kubeconfig_for(space, "relay", READ)
+    own = json.loads(kubeconfig.read_text())["users"][0]["user"]["token"]
+    flags = [f"--kubeconfig={kubeconfig}", f"--access={access}", "--log-level=debug"]
+    control_plane.service_account_dir(space, "caller", READ)
+    path, invented = f"/api/v1/namespaces/{space}/configmaps", "made-up-4711"
+    with RelayProcess([*flags, "--log-refusals=true"]) as relay:
+        relay.wait_link(up=True)
+        for token in (control_plane.new_token(space, "caller"), invented):
+            for asked in (path, path.replace("configmaps", "secrets"), f"{path}/none"):
+                caller = Caller(relay.url, headers={"Authorization": f"Bearer {token}"})
+                assert caller.get(asked).status in (200, 401, 403, 404)
+            log = relay.log_text()
+            for part in {*own.split("."), *token.split(".")}:
+                assert part not in log
+        assert "level=debug" in log or "DEBUG" in log, log[:500]
+
+
 def test_a_plugin_that_is_refused_is_asked_for_a_new_token(
     control_plane: ControlPlane, space: str, tmp_path: Path
 ) -> None:
