@@ -26,7 +26,7 @@ images: ## the image of each component, and its size; ARGS=--help
 	@tools/scripts/bootstrap release
 	@.venv/bin/python -m tools.images $(ARGS)
 
-release: ## in dist/: every overlay as YAML and as a Helm chart, wheel, sdist, archives of the images with SBOMs, SHA256SUMS; ARGS="--registry registry.example.com/edge"
+release: ## in dist/: every overlay as YAML and as a Helm chart, wheel, sdist, archives of the images with SBOMs and of the node's relay, SHA256SUMS; ARGS="--registry registry.example.com/edge"
 	@tools/scripts/bootstrap release
 	@.venv/bin/python -m tools.release $(ARGS)
 

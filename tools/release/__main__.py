@@ -1,11 +1,12 @@
 """`make release`: every overlay as one file of YAML and as a Helm chart, for use without kustomize;
-the wheel and the sdist; an archive and an SBOM of each image; SHA256SUMS of all of these.
+the wheel and the sdist; an archive and an SBOM of each image; for nodes an archive of the relay for
+each Python; SHA256SUMS of all of these.
 
-Writes dist/edge-sidecars-VERSION/NAME.yaml, …/charts/NAME and …/images/NAME-VERSION-ARCHITECTURE
-with the suffixes .tar and .cdx.json. Archives, SBOMs, wheel and sdist of one commit have the same
-bytes on each machine and day. Manifests are rendered by the kubectl or kustomize in PATH where one
-fits, else by a kustomize that is built (not kubectl, which takes minutes). Exit status: 0, or 2 for
-bad input (one line).
+Writes dist/edge-sidecars-VERSION/NAME.yaml, …/charts/NAME, …/images/NAME-VERSION-ARCHITECTURE with
+the suffixes .tar and .cdx.json, and …/nodes/ with what `make release-node` makes. For one commit
+all but the manifests has the same bytes on each machine and day. Manifests are rendered by the
+kubectl or kustomize in PATH where one fits, else by a kustomize that is built (not kubectl, which
+takes minutes). Exit status: 0, or 2 for bad input (one line).
 """
 
 import hashlib
@@ -14,7 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from edge_sidecars.runtime.cli.parser import Parser
@@ -28,6 +29,7 @@ from tools.images.__main__ import revision
 from tools.release.chart import chart
 from tools.release.images.assembly import Release, write_archives
 from tools.release.images.debian import MACHINES
+from tools.release.node.bundle import PYTHONS, Target, write_bundle
 from tools.release.rendered import chart_source, folders, rendered, with_registry
 
 ROOT = Path(__file__).parents[2]
@@ -53,9 +55,10 @@ def main() -> int:
         "--architecture",
         choices=sorted(MACHINES),
         action="append",
-        help="of the images; repeat for several; default: all",
+        help="of the images and the nodes; repeat for several; default: all",
     )
     it.add_argument("--no-images", action="store_true", help="without archives of images and SBOMs")
+    it.add_argument("--no-nodes", action="store_true", help="without the archives for nodes")
     it.add_argument(
         "--mirror",
         metavar="URL",
@@ -77,15 +80,27 @@ def main() -> int:
             print(path.relative_to(ROOT))
         build = ["-m", "hatchling", "build", "-d", str(target)]
         subprocess.run([sys.executable, *build], cwd=ROOT, check=True)
+        architectures = given.architecture or sorted(MACHINES)
+        if not given.no_nodes:
+            for path in write_bundles(target, architectures=architectures):
+                print(path.relative_to(ROOT), flush=True)
         if not given.no_images:
             release = Release(VERSION, revision(ROOT), created(ROOT), registry, given.mirror)
-            architectures = given.architecture or sorted(MACHINES)
-            for path in write_archives(
-                release, ROOT, target / "images", architectures=architectures
-            ):
+            images = target / "images"
+            for path in write_archives(release, ROOT, images, architectures=architectures):
                 print(path.relative_to(ROOT), flush=True)
         (target / SUMS).write_text(sums(target), encoding="utf-8")
     return 0
+
+
+def write_bundles(target: Path, *, architectures: Sequence[str]) -> Iterator[Path]:
+    """The relay for nodes of each architecture and Python, with the wheel in `target`. Raises
+    `BadInput`."""
+    (wheel,) = target.glob("*.whl")
+    for architecture in architectures:
+        for python in PYTHONS:
+            nodes = Target(python, MACHINES[architecture])
+            yield write_bundle(nodes, ROOT, target / "nodes", own=wheel)
 
 
 def created(checkout: Path) -> int:

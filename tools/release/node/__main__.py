@@ -12,10 +12,9 @@ from typing import Final
 from edge_sidecars.runtime.cli.parser import Parser
 from edge_sidecars.runtime.process import exit_on_bad_input
 from edge_sidecars.runtime.version import VERSION
-from tools.release.node.bundle import GOARCH, Target, write_bundle
+from tools.release.node.bundle import GOARCH, PYTHONS, Target, write_bundle
 
 ROOT: Final = Path(__file__).parents[3]
-PYTHONS: Final = ("3.11", "3.12", "3.13")
 
 
 def main() -> int:

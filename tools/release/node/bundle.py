@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import io
 import platform
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -22,6 +23,7 @@ from edge_sidecars.runtime.version import VERSION
 from tools.harness.controlplane.build import BuildError, go_environment, go_toolchain
 
 LOCK: Final = Path("tools/requirements/node.txt")
+PYTHONS: Final = ("3.11", "3.12", "3.13")
 # Go's names by those of `uname -m`.
 GOARCH: Final = {"aarch64": "arm64", "x86_64": "amd64"}
 # PEP 600: nodes with glibc 2.28 or later (Debian 10, RHEL 8).
@@ -45,11 +47,13 @@ class Target:
         return f"relay-sidecar-node-{VERSION}-python{self.python}-{self.machine}"
 
 
-def write_bundle(target: Target, checkout: Path, folder: Path) -> Path:
-    """The archive in `folder`. Raises `BadInput` with what could not be fetched or built."""
+def write_bundle(target: Target, checkout: Path, folder: Path, *, own: Path | None = None) -> Path:
+    """The archive in `folder`, with the wheel `own`, else one of the checkout. Raises `BadInput`
+    with what could not be fetched or built."""
     with tempfile.TemporaryDirectory(prefix="edge-sidecars-bundle-") as name:
         wheels = Path(name) / "wheels"
-        own = _own_wheel(checkout, wheels)
+        wheels.mkdir()
+        own = Path(shutil.copy(own, wheels)) if own else _own_wheel(checkout, wheels)
         _fetch(target, checkout / LOCK, wheels)
         _build_plugin(target, checkout, Path(name) / "sticky-ipam")
         digest = hashlib.sha256(own.read_bytes()).hexdigest()
@@ -118,7 +122,7 @@ def _checked(command: Sequence[str], environment: dict[str, str] | None = None) 
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()
-        errors = [line for line in said if "error" in line.lower()] or said or ["no reason told"]
+        errors = [line for line in said if "error" in line.lower()] or said or ["without a word"]
         raise BadInput(f"{' '.join(command[:4])} …: {errors[0]:.300}")
 
 

@@ -120,3 +120,10 @@ def test_a_package_that_was_changed_is_not_installed(node: Node) -> None:
     assert done.returncode != 0
     assert "HASH" in done.stderr
     assert not (node.place / "bin" / "relay-sidecar").exists()
+
+
+def test_the_archive_of_a_release_has_the_same_bytes(bundle: Path, tmp_path: Path) -> None:
+    """Which takes the wheel that the release has already."""
+    (own,) = (bundle / "wheels").glob("edge_sidecars-*.whl")
+    again = write_bundle(Target.of_this_machine(), ROOT, tmp_path, own=own)
+    assert again.read_bytes() == (bundle.parent / "dist" / again.name).read_bytes()
