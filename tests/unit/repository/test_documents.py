@@ -1,5 +1,6 @@
 """The documents are true: commands, flags, paths, tests and manifests that they name exist."""
 
+import functools
 import re
 
 import pytest
@@ -45,9 +46,13 @@ def _anchors(text: str) -> set[str]:
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_every_test_that_is_named_exists(name: str) -> None:
     named = set(re.findall(r"\btest_[a-z0-9_]+\b", document(name)))
+    assert named <= _defined_tests()
+
+
+@functools.cache
+def _defined_tests() -> frozenset[str]:
     sources = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py")]
-    defined = {test for text in sources for test in re.findall(r"def (test_\w+)\(", text)}
-    assert named <= defined
+    return frozenset(test for text in sources for test in re.findall(r"def (test_\w+)\(", text))
 
 
 @pytest.mark.parametrize(
