@@ -1,6 +1,5 @@
 """GMs that are killed, frozen, cut off: nothing is lost and nothing doubled (G1, G2)."""
 
-import random
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -152,53 +151,6 @@ def test_g1_a_frozen_leader_that_wakes_up_writes_nothing_that_doubles(
         settled_at = thawed_at + seconds(REQUEST_TIMEOUT)
         time.sleep(max(0.0, settled_at + 2 - NOW()))
         assert writes(control_plane, shop, first, since=settled_at) == []
-
-
-@pytest.mark.long
-@pytest.mark.slow
-def test_g2_three_gms_that_are_killed_and_frozen_at_random_double_nothing(
-    control_plane: ControlPlane, shop: Shop
-) -> None:
-    chance = random.Random(7)
-    shop.stock()
-    names = [f"j{index:02}" for index in range(60)]
-    with pods(control_plane, shop.namespace, 3, "active-active") as found:
-        leader_of(found)
-        for index, name in enumerate(names):
-            if index % 2:
-                shop.federated(name)
-            else:
-                shop.incremental(name)
-            if index % 12 == 11:
-                victim = leader_of(found)
-                if chance.random() < 0.5:
-                    victim.kill()
-                    victim.restart()
-                else:
-                    victim.freeze()
-                    time.sleep(8.0)
-                    victim.thaw()
-            time.sleep(chance.uniform(0.0, 0.1))
-        wanted = {
-            pod
-            for index, name in enumerate(names)
-            for pod in (
-                (f"{name}-aggregation-0", f"{name}-train-0")
-                if index % 2
-                else (f"{name}-inference-0-0",)
-            )
-        }
-        shop.wait(lambda: set(shop.pod_names()), lambda it: it == wanted, what="exactly these pods")
-        for index, name in enumerate(names):
-            kind = "fl" if index % 2 else "il"
-            shop.wait_status(kind, name, lambda it: it.get("startTime"))
-        made = created_pods(control_plane, shop.namespace)
-        # The API server tells no outcome of what was asked by one who died.
-        assert set(made) <= wanted
-        assert set(made.values()) == {1}
-        assert not control_plane.count_requests(
-            verb="delete", resource="pods", namespace=shop.namespace, user_agent="gm/"
-        )
 
 
 def test_g2_what_somebody_else_wrote_meanwhile_is_decided_again(

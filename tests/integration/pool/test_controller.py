@@ -155,19 +155,6 @@ def test_a_dead_node_whose_annotation_keeps_its_pods_keeps_them_until_it_is_take
 
 
 @pytest.mark.long
-def test_a_node_that_is_back_within_its_seconds_loses_nothing(
-    site: Site, pod: PoolControllerPod, workload: MakePod
-) -> None:
-    patient = workload("patient", "n4", *keep(dead=20))
-    site.kill("n4")
-    until(lambda: DEAD in site.state("n4")[1], what="dead")
-    site.revive("n4")
-    until(lambda: DEAD not in site.state("n4")[1], what="dead goes")
-    time.sleep(21)
-    assert patient()
-
-
-@pytest.mark.long
 def test_a_site_that_is_cut_as_a_whole_keeps_its_pods(
     pool_plane: ControlPlane, site: Site, pod: PoolControllerPod, workload: MakePod
 ) -> None:
@@ -186,94 +173,6 @@ def test_a_site_that_is_cut_as_a_whole_keeps_its_pods(
     site.heal(*FOUR)
     until(lambda: {site.state(it)[0] for it in FOUR} == {"True"}, what="all are back")
     assert all(it() for it in kept)
-
-
-@pytest.mark.long
-def test_a_node_that_borrows_a_link_keeps_its_pods_and_gets_no_new_ones(
-    site: Site, pod: PoolControllerPod, workload: MakePod
-) -> None:
-    kept = workload("kept", "n4", after(1))
-    site.cut("n4")
-    until(lambda: CUT in site.state("n4")[1], what="cut")
-    assert (site.state("n4")[0], kept()) == ("True", True)
-    site.heal("n4")
-    until(lambda: CUT not in site.state("n4")[1], what="cut goes")
-    assert kept()
-
-
-@pytest.mark.long
-def test_a_node_that_peers_never_heard_is_kept_and_told_of(
-    pool_plane: ControlPlane, site: Site, pod: PoolControllerPod, workload: MakePod
-) -> None:
-    kept = workload("kept", "n4", *keep(dead=1))
-    site.never_heard("n4", by=("n1", "n2", "n3"))
-
-    def told() -> bool:
-        conditions = members(pool_plane)["n4"].get("status", {}).get("conditions", ())
-        return any(it["type"] == "NotReachableByPeers" for it in conditions)
-
-    until(told, what="the condition")
-    until(lambda: "NotReachableByPeers" in _reasons(pool_plane, "n4"), what="an Event")
-    site.kill("n4")
-    until(lambda: site.state("n4")[0] == "Unknown", what="it is lost")
-    time.sleep(15)
-    assert DEAD not in site.state("n4")[1]
-    assert kept()
-    assert 'pool_controller_not_reachable{pool="factory"} 1' in pod.controller.metrics()
-
-
-@pytest.mark.long
-def test_another_controller_takes_over_and_forgets_nothing(
-    pool_plane: ControlPlane, site: Site, pod: PoolControllerPod, tmp_path: Path
-) -> None:
-    site.kill("n4")
-    until(lambda: DEAD in site.state("n4")[1], what="dead")
-    with PoolControllerPod(pool_plane, tmp_path, name="controller-1") as other:
-        pod.kill()
-        other.wait_leading()
-        time.sleep(5)
-        assert DEAD in site.state("n4")[1]
-        site.revive("n4")
-        until(lambda: DEAD not in site.state("n4")[1], what="dead goes")
-    pod.start().wait_leading()
-
-
-@pytest.mark.long
-def test_while_no_controller_leads_nothing_moves(
-    site: Site, pod: PoolControllerPod, workload: MakePod
-) -> None:
-    kept = workload("kept", "n4", *keep(dead=1))
-    pod.freeze()
-    site.kill("n4")
-    until(lambda: site.state("n4")[0] == "Unknown", what="it is lost")
-    time.sleep(10)
-    assert kept()
-    # What it missed is of unknown age: it judges by what it sees from now on.
-    pod.thaw()
-    until(lambda: DEAD in site.state("n4")[1], what="dead")
-
-
-@pytest.mark.long
-def test_a_node_with_its_label_taken_or_moved_leaves_nothing_behind(
-    pool_plane: ControlPlane, site: Site, pod: PoolControllerPod
-) -> None:
-    site.kill("n4")
-    until(lambda: DEAD in site.state("n4")[1], what="dead")
-    before = members(pool_plane)["n4"]["metadata"]["uid"]
-    _label(pool_plane, "n4", "other")
-    until(lambda: DEAD not in site.state("n4")[1], what="dead goes")
-
-    def moved() -> bool:
-        found = members(pool_plane).get("n4")
-        return found is not None and found["metadata"]["labels"].get(POOL_LABEL) == "other"
-
-    until(moved, what="it is a member of the other pool")
-    assert members(pool_plane)["n4"]["metadata"]["uid"] != before
-    _label(pool_plane, "n4", None)
-    until(lambda: "n4" not in members(pool_plane), what="no member")
-    _label(pool_plane, "n4", "Not_A_Name")
-    until(lambda: "InvalidPoolName" in _reasons(pool_plane, "n4"), what="an Event")
-    assert "n4" not in members(pool_plane)
 
 
 def test_a_pool_of_65_has_64_members(
@@ -305,8 +204,3 @@ def test_a_pool_of_65_has_64_members(
     for name in names[1:]:
         pool_plane.admin.delete(f"/api/v1/nodes/{name}")
     until(lambda: not inside(), what="they go with their Nodes")
-
-
-def _label(plane: ControlPlane, node: str, pool: str | None) -> None:
-    body = {"metadata": {"labels": {DEFAULT_POOL_LABEL: pool}}}
-    expect(plane.admin.patch(f"/api/v1/nodes/{node}", body))

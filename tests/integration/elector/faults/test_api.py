@@ -51,33 +51,6 @@ def test_an_api_server_that_is_gone_for_two_renewals_changes_nothing(fleet: Flee
     observer.assert_exclusive()
 
 
-@pytest.mark.long
-@pytest.mark.slow
-def test_an_api_server_that_is_restarted_ends_the_term_and_begins_another(
-    control_plane: ControlPlane, fleet: Fleet
-) -> None:
-    leader, _ = fleet.elect(2)
-    token = leader.leader()["fencingToken"]
-    with Observer(fleet.pods) as observer:
-        control_plane.stop_apiserver()
-        end = boottime() + VALIDITY
-        try:
-            wait_for(
-                lambda: {pod.readyz() for pod in fleet.pods} == {503},
-                timeout=VALIDITY + SOON,
-                what="nobody to lead",
-            )
-        finally:
-            control_plane.start_apiserver()
-        wait_for(
-            lambda: max(observer.tokens(), default=0) > token,
-            timeout=FAST_DURATION + SOON,
-            what="another term",
-        )
-    observer.assert_exclusive()
-    assert all(ready.sent < end for ready in observer.answers() if ready.token == token)
-
-
 @pytest.mark.slow
 def test_an_api_server_that_is_frozen_is_ridden_out_or_outlived(
     control_plane: ControlPlane, fleet: Fleet

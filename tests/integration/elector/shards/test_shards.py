@@ -2,19 +2,15 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from functools import partial
 
 import pytest
 
 from edge_sidecars.apimachinery.selection.shard_ranges import shard_of
-from tests.integration.elector.shards.judged import assert_never_beside_an_owner
 from tools.harness.controlplane.clients.answer import ask
 from tools.harness.controlplane.cluster import ControlPlane
-from tools.harness.peers.candidate import ClientGoCandidate
-from tools.harness.peers.shard_observer import ShardObserver, two_owners
 from tools.harness.pods.elector import ElectorPod
-from tools.harness.pods.fleet import FAST, FAST_DURATION, STEADY_DURATION, Fleet, kubeconfig
+from tools.harness.pods.fleet import FAST, FAST_DURATION, STEADY_DURATION, Fleet
 from tools.harness.pods.observers.observer import Observer, wait_for
 from tools.harness.pods.observers.polling import Polling
 from tools.harness.pods.shards.sharded import (
@@ -267,53 +263,6 @@ def test_the_stream_tells_each_change_and_a_dashboard_promises_nothing(ring: Sha
             what="the change",
         )
     assert STEADY_DURATION > SOON, "no validity had to pass"
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("version", ["0.26", "0.37"])
-def test_s1_a_client_go_leader_and_owners_are_never_there_at_once(
-    ring: ShardedFleet, control_plane: ControlPlane, version: str
-) -> None:
-    """Rolling updates both ways: client-go leads, then shards, then client-go contends again, while
-    members come and the owner of shard 0 dies. client-go up to 0.26 judges by its own duration."""
-    with ExitStack() as stack:
-        old, again = [
-            stack.enter_context(
-                ClientGoCandidate(
-                    name,
-                    version=version,
-                    kubeconfig=kubeconfig(control_plane, ring.namespace),
-                    namespace=ring.namespace,
-                    lease=ring.lease,
-                    releases=True,
-                )
-            )
-            for name in ("old", "again")
-        ]
-        old.start()
-        wait_for(old.is_leader, timeout=SOON, what="client-go's lead")
-        pods = [ring.join(timing=FAST, start=False) for _ in range(2)]
-        observer = stack.enter_context(ShardObserver(pods, asked=(0,)))
-        member = pods[0].start()
-        wait_for(
-            lambda: "a single leader" in shards(member)["reason"], timeout=SOON, what="the reason"
-        )
-        assert owned(member) == []
-        old.terminate()
-        ring.wait_even([member])
-        again.start()
-        # Longer than client-go waits for a holder that does not renew; then while members change.
-        time.sleep(3 * FAST_DURATION)
-        pods[1].start()
-        ring.wait_even(pods)
-        heir = next(pod for pod in pods if 0 not in owned(pod))
-        next(pod for pod in pods if pod is not heir).kill()
-        ring.wait_even([heir])
-        time.sleep(3 * FAST_DURATION)
-        assert [term.identity for it in (old, again) for term in it.terms()] == ["old"]
-        spans = observer.spans()
-        assert two_owners(spans) == []
-        assert_never_beside_an_owner(spans, old, again)
 
 
 def test_a_member_that_may_not_list_says_so_in_its_reason(ring: ShardedFleet) -> None:
