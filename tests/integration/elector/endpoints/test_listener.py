@@ -103,43 +103,6 @@ def test_clients_that_leave_a_long_poll_leave_nothing_behind(fleet: Fleet) -> No
         wait_for(lambda: bool(stream.lines), timeout=10, what="a stream")
 
 
-@pytest.mark.long
-@pytest.mark.slow
-def test_six_hundred_idle_connections_neither_stop_renewals_nor_answers(fleet: Fleet) -> None:
-    """Of a process with descriptors for a quarter of them, on two listeners."""
-    fleet.create_empty_lease()
-    pod = fleet.add("--probe-listen", "127.0.0.1:0", timing=STEADY, start=False)
-    pod.descriptors = 256
-    pod.start()
-    wait_for_leader([pod], timeout=10)
-    token = pod.leader()["fencingToken"]
-    with ExitStack() as stack, Stream(pod) as watching:
-        for number in range(600):
-            for port in ports(pod):
-                connection = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
-                if number % 3 == 1:
-                    connection.sendall(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")  # and stays
-                if number % 3 == 2:
-                    connection.sendall(b"GET /readyz HTT")  # half a request
-        # While they all come at once, a new connection may be one too many.
-        wait_for(lambda: pod.readyz() == 200, timeout=10, what="an answer")
-        renewed = fleet.spec()["renewTime"]
-        until = time.monotonic() + 2 * FAST_DURATION
-        while time.monotonic() < until:
-            for port, path in zip(ports(pod), ("/readyz", "/livez"), strict=True):
-                probed = ask(port, path, timeout=10)
-                assert probed is not None
-                assert probed.status == 200
-            time.sleep(0.2)
-        assert fleet.spec()["renewTime"] != renewed
-        seen = len(watching.lines)
-        wait_for(lambda: len(watching.lines) > seen, timeout=10, what="the stream goes on")
-    assert pod.leader()["fencingToken"] == token, "the lead was never lost"
-    log = pod.log_text()
-    assert "Traceback" not in log
-    assert "out of system resource" not in log
-
-
 def test_p9_clients_that_wait_take_neither_the_lead_nor_all_connections(fleet: Fleet) -> None:
     fleet.create_empty_lease()
     pod = fleet.add("--probe-listen", "127.0.0.1:0", timing=STEADY, start=False)
