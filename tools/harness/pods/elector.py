@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -44,6 +44,8 @@ class ElectorPod(Child):
     descriptors: int | None = None
     # Ends it with whoever started it.
     guardian: Guardian | None = None
+    # That it runs while it leads: the words behind `--`.
+    program: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         prefix = f"elector-{self.name}-"
@@ -66,8 +68,10 @@ class ElectorPod(Child):
         # Appended to: the log spans restarts, and the last "contending" line is ours.
         self._log_start = self._log.stat().st_size
         words = latest_of_each([*arguments, *listen, *self.flags])
+        words += ["--", *self.program] if self.program else []
         environ = {"PATH": "/usr/bin:/bin", **self.environ}
-        is_fork = are_allowed() and self.descriptors is None and self.interpreter == sys.executable
+        is_plain = self.descriptors is None and not self.program
+        is_fork = are_allowed() and is_plain and self.interpreter == sys.executable
         if is_fork and can_fork("elector-sidecar", environ):
             self._process = Fork(
                 "elector-sidecar",
@@ -143,6 +147,10 @@ class ElectorPod(Child):
 
     def terminate(self) -> None:
         self.signal(signal.SIGTERM)
+
+    def is_orderly(self, status: int) -> bool:
+        """Whether this exit status is that of a process which was asked to end (P5)."""
+        return status == 0
 
     def stop(self) -> None:
         if self.is_running:

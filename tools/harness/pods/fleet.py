@@ -7,7 +7,7 @@ Owns the pods and links it made and stops them. Edits of the Lease are an admini
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from tools.harness.controlplane.access.service_account import ServiceAccountDirectory
 from tools.harness.controlplane.api_server import ApiServer
@@ -25,6 +25,7 @@ STEADY_DURATION = 20.0
 LEASE = "controller"
 # An empty Lease is taken at once; a busy machine starts processes slowly.
 ELECTION_TIMEOUT = 6.0
+Pod = TypeVar("Pod", bound=ElectorPod)
 
 
 class Fleet:
@@ -56,6 +57,20 @@ class Fleet:
         environ: Mapping[str, str] | None = None,
     ) -> ElectorPod:
         """Another pod, named pod-0, pod-1, …; `links[pod.name]` is its way to the API server."""
+        pod = self.add_of(
+            ElectorPod, *flags, timing=timing, credentials=credentials, environ=environ
+        )
+        return pod.start() if start else pod
+
+    def add_of(
+        self,
+        kind: type[Pod],
+        *flags: str,
+        timing: tuple[str, ...] = FAST,
+        credentials: ServiceAccountDirectory | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> Pod:
+        """Another one of this kind, which is not started."""
         name = f"pod-{len(self.pods)}"
         link = self._stack.enter_context(FaultProxy(self.plane.port, scheme=self.plane.scheme))
         account = credentials or self.plane.service_account_dir(
@@ -63,11 +78,11 @@ class Fleet:
         )
         server = ["--server", link.url]
         identity = ["--service-account-dir", str(account.path)]
-        pod = ElectorPod(name, self.lease, [*server, *identity, *timing, *flags], environ or {})
+        pod = kind(name, self.lease, [*server, *identity, *timing, *flags], environ or {})
         self._stack.enter_context(pod)
         self.pods.append(pod)
         self.links[name] = link
-        return pod.start() if start else pod
+        return pod
 
     def elect(self, count: int) -> tuple[ElectorPod, list[ElectorPod]]:
         """An empty Lease and so many pods on it: the leader, and the others, which know it."""

@@ -44,6 +44,8 @@ def _summary(outcome: Outcome, *, seed: int) -> str:
         f"seed {seed}: {'good' if outcome.is_good else 'BROKEN'}",
         f"{outcome.faults} faults: {kinds}",
         f"{outcome.transitions} transitions; {outcome.verdict.takeovers} acquisitions of ours, "
+        f"{outcome.verdict.resumed} by a process that goes on, {outcome.verdict.asked} asked for "
+        f"by a priority; {outcome.worked} terms of wrapped programs; "
         f"{outcome.verdict.unjudged} unjudged (the log lacks what was overwritten)",
         f"a leader after healing: {healed}",
         *(f"BROKEN: {finding.what}" for finding in findings[:SHOWN]),

@@ -47,13 +47,13 @@ LeaseFault = Callable[[ElectionTestbed, Draw], AbstractContextManager[None]]
 # ── processes ──
 
 
-def _candidate(testbed: Testbed, draw: Draw) -> Candidate:
+def candidate_of(testbed: Testbed, draw: Draw) -> Candidate:
     return next(each for each in testbed.candidates if each.name == draw.target)
 
 
 @contextmanager
 def kill(testbed: Testbed, draw: Draw) -> Iterator[None]:
-    candidate = _candidate(testbed, draw)
+    candidate = candidate_of(testbed, draw)
     candidate.kill()
     yield
     candidate.start()
@@ -61,7 +61,7 @@ def kill(testbed: Testbed, draw: Draw) -> Iterator[None]:
 
 @contextmanager
 def freeze(testbed: Testbed, draw: Draw) -> Iterator[None]:
-    candidate = _candidate(testbed, draw)
+    candidate = candidate_of(testbed, draw)
     candidate.freeze()
     yield
     candidate.thaw()
@@ -70,26 +70,26 @@ def freeze(testbed: Testbed, draw: Draw) -> Iterator[None]:
 @contextmanager
 def terminate(testbed: Testbed, draw: Draw) -> Iterator[None]:
     """SIGTERM: with --release-on-term it releases."""
-    candidate = _candidate(testbed, draw)
+    candidate = candidate_of(testbed, draw)
     candidate.terminate()
     yield
-    _await_end(candidate)
+    await_end(candidate)
     candidate.start()
 
 
 @contextmanager
 def freeze_terminated(testbed: Testbed, draw: Draw) -> Iterator[None]:
     """SIGTERM waits for the frozen process to wake (hazard H4)."""
-    candidate = _candidate(testbed, draw)
+    candidate = candidate_of(testbed, draw)
     candidate.freeze()
     candidate.terminate()
     yield
     candidate.thaw()
-    _await_end(candidate)
+    await_end(candidate)
     candidate.start()
 
 
-def _await_end(candidate: Candidate) -> None:
+def await_end(candidate: Candidate) -> None:
     """P5: the first SIGTERM ends an elector with 0. client-go may hang in its release."""
     try:
         status = candidate.wait(END_TIMEOUT)
@@ -98,7 +98,7 @@ def _await_end(candidate: Candidate) -> None:
             raise Misbehaviour(f"{candidate.name} does not end: {candidate.log_text()}") from error
         candidate.kill()
         return
-    if isinstance(candidate, ElectorPod) and status != 0:
+    if isinstance(candidate, ElectorPod) and not candidate.is_orderly(status):
         raise Misbehaviour(f"{candidate.name} ended with {status}: {candidate.log_text()}")
 
 

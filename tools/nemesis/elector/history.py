@@ -5,14 +5,22 @@ request arrived (never later than its effect). A write whose answer was cut off 
 API server is not in the log as such: a version may be missing, and is then missing here.
 """
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC
 from typing import Any
 
+from edge_sidecars.runtime.formats import rfc3339
 from tools.harness.controlplane.audit import RESPONSE_COMPLETE, AuditEvent
 from tools.harness.pods.observers.history import ANNOTATION
 
+HOLD = "edge-sidecars.io/hold"
+SWITCHOVER = "edge-sidecars.io/switchover"
+RESUMED = "edge-sidecars.io/resumed"
+# Of what asks for something: characters, and the first year that asks nothing.
+LONGEST_ASKED, MAX_ID, LAST_YEAR = 600, 80, 9000
 WRITES = ("create", "update", "patch", "delete")
 # kubeapi's user agent of an elector: run.py.
 _ELECTOR = re.compile(r"elector-sidecar/\S+ \((?P<identity>[^)]+)\)")
@@ -35,6 +43,20 @@ class Version:
     duration: float | None
     marked_holder: str | None
     spec: dict[str, Any]
+    annotations: dict[str, str]
+
+    @property
+    def held_until(self) -> float:
+        """Epoch seconds; 0 without a hold."""
+        asked = _asked(self.annotations.get(HOLD))
+        return 0.0 if asked is None else asked.until
+
+    @property
+    def successor(self) -> str:
+        """The pod to which this release leaves the Lease; "" for all."""
+        asked = _asked(self.annotations.get(SWITCHOVER))
+        is_its_own = asked is not None and asked.released == self.spec.get("renewTime")
+        return asked.to if asked is not None and is_its_own and not self.holder else ""
 
     def __str__(self) -> str:
         return (
@@ -42,6 +64,27 @@ class Version:
             f"{self.writer}: holder {self.holder!r} for {self.duration} marked "
             f"{self.marked_holder!r} renewed {self.spec.get('renewTime')} uid {self.uid[:8]}"
         )
+
+
+@dataclass(frozen=True)
+class _Asked:
+    until: float
+    to: str
+    released: str
+
+
+def _asked(text: str | None) -> _Asked | None:
+    """What an annotation asks for; None for what asks nothing."""
+    try:
+        found = json.loads(text or "")
+        until = rfc3339.parse(found["until"], zone=UTC)
+        if len(text or "") > LONGEST_ASKED or until is None or not 0 < len(found["id"]) <= MAX_ID:
+            return None
+        is_possible = until.year < LAST_YEAR
+        asked = _Asked(until.timestamp(), found.get("to", ""), found.get("released", ""))
+        return asked if is_possible and isinstance(asked.to, str) else None
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return None
 
 
 @dataclass(frozen=True)
@@ -162,6 +205,7 @@ def elector_identity(event: AuditEvent) -> str | None:
 
 def _version(event: AuditEvent, body: dict[str, Any]) -> Version:
     metadata, spec = body["metadata"], body.get("spec") or {}
+    annotations = metadata.get("annotations") or {}
     base = ((event.request_object or {}).get("metadata") or {}).get("resourceVersion")
     duration = spec.get("leaseDurationSeconds")
     return Version(
@@ -173,6 +217,7 @@ def _version(event: AuditEvent, body: dict[str, Any]) -> Version:
         received_at=event.received_at,
         holder=spec.get("holderIdentity") or "",
         duration=float(duration) if duration else None,
-        marked_holder=(metadata.get("annotations") or {}).get(ANNOTATION),
+        marked_holder=annotations.get(ANNOTATION),
         spec=spec,
+        annotations=annotations,
     )

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from tools.harness.controlplane.clients.answer import boottime
 from tools.harness.pods.fleet import FAST_DURATION
-from tools.nemesis.elector import faults
+from tools.nemesis.elector import faults, moves, restarts
 from tools.nemesis.elector.faults import Draw
 from tools.nemesis.elector.history import History
 from tools.nemesis.elector.testbed import BOGUS, Candidate, ElectionTestbed
-from tools.nemesis.elector.verdict import Rules, Verdict, judge, transitions
+from tools.nemesis.elector.verdict import Rules, Verdict, Worked, judge, transitions
 from tools.nemesis.ordeal import Ordeal
 
 # Seconds between two groups of faults: at most so long is quiet, in which a leader settles.
@@ -27,6 +27,11 @@ GROUP_SIZES = (1, 1, 1, 1, 2, 2, 3)
 MAX_LENGTH = 2.0
 # Seconds between two looks at the verdict so far.
 JUDGE_INTERVAL = 60.0
+# Seconds without a fault, in which a priority asks for the lead, and from one of them to the next.
+CALM, CALM_EVERY = 70.0, 300.0
+# Seconds that a wrapped program works on after its whole pod was frozen and woken, on a machine
+# with two cores that are all busy; the contract has 50 ms for a quiet one.
+AFTER_THAW = 0.5
 # Of many findings the first ones tell; they are shown with the log of so many seconds around.
 SHOWN = 5
 BEFORE, AFTER = 15.0, 3.0
@@ -39,6 +44,8 @@ class Outcome:
     counts: Counter[str]
     transitions: int
     healed_in: float | None
+    # Terms in which a wrapped program worked.
+    worked: int
 
     @property
     def faults(self) -> int:
@@ -64,10 +71,14 @@ class Nemesis(Ordeal):
         self._testbed.wait_for_leader()
         end = time.monotonic() + seconds
         judge_at = time.monotonic() + JUDGE_INTERVAL
+        calm_at = time.monotonic() + CALM_EVERY
         verdict = self._judge()
         with ThreadPoolExecutor(max_workers=16) as workers:
             while time.monotonic() < end and not self._complaints and not verdict.findings:
                 time.sleep(self._random.random() * MAX_PAUSE)
+                if time.monotonic() >= calm_at and end - time.monotonic() > CALM:
+                    self._be_calm()
+                    calm_at = time.monotonic() + CALM_EVERY
                 for _ in range(self._random.choice(GROUP_SIZES)):
                     self._begin(workers, self._draw())
                 self._look_after()
@@ -78,17 +89,34 @@ class Nemesis(Ordeal):
         self._look_after()
         return self._end()
 
+    def _be_calm(self) -> None:
+        end = time.monotonic() + CALM
+        while time.monotonic() < end or self._busy:
+            self._look_after()
+            time.sleep(1.0)
+        self._say(f"calm for {CALM:g}s; the Lease: {self._testbed.read()}")
+
     # ── drawing ──
 
     def _draw(self) -> Draw:
         chance = self._random
         names = [each.name for each in self._testbed.candidates]
-        family = chance.choices(["process", "network", "lease", "server"], [7, 8, 4, 1])[0]
+        families = {"process": 7, "network": 8, "lease": 4, "move": 7, "wrapped": 3, "main": 1}
+        families["server"] = 1
+        family = chance.choices([*families], [*families.values()])[0]
         luck, targets_leader, index = chance.random(), chance.random() < 0.5, chance.choice(names)
         low, high = chance.choice([(0.1, 1.0), (1.0, FAST_DURATION), (FAST_DURATION, None)])
         seconds = chance.uniform(low, high or MAX_LENGTH * FAST_DURATION)
         if family == "process":
-            kind = chance.choice(sorted(faults.PROCESS))
+            kind = chance.choice([*sorted(faults.PROCESS), *sorted(restarts.RESTARTS)])
+        elif family == "wrapped":
+            kind, targets_leader = chance.choice(sorted(restarts.WRAPPED)), False
+            index = chance.choice([pod.name for pod in self._testbed.wrapped])
+        elif family == "move":
+            kind = chance.choice([*sorted(moves.MOVES), moves.FROZEN])
+            targets_leader = False
+        elif family == "main":
+            kind = chance.choice(sorted(moves.MAIN))
         elif family == "network":
             kind = chance.choice([*sorted(faults.NETWORK), "cut-all"])
         elif family == "lease":
@@ -114,8 +142,14 @@ class Nemesis(Ordeal):
         super()._begin(workers, draw)
 
     def _resources(self, draw: Draw) -> set[str]:
-        if draw.kind in faults.PROCESS:
+        if draw.kind in {*faults.PROCESS, *restarts.RESTARTS, *restarts.WRAPPED}:
             return {f"{draw.target} process"}
+        if draw.kind == moves.FROZEN:
+            return {moves.SWITCHOVER, f"{draw.target} process"}
+        if draw.kind in moves.MOVES:
+            return moves.touched(draw.kind)
+        if draw.kind in moves.MAIN:
+            return {"mains"}
         if draw.kind in faults.NETWORK:
             return {f"{draw.target} network"}
         if draw.kind == faults.RECREATE:
@@ -129,6 +163,8 @@ class Nemesis(Ordeal):
             time.sleep(FAST_DURATION)
             return
         every = faults.PROCESS | faults.NETWORK | faults.SERVER | faults.LEASE
+        every |= restarts.RESTARTS | restarts.WRAPPED | moves.MAIN | moves.MOVES
+        every[moves.FROZEN] = moves.switchover_to_frozen
         with every[draw.kind](self._testbed, draw):
             time.sleep(draw.seconds)
 
@@ -149,17 +185,28 @@ class Nemesis(Ordeal):
     def _judge(self) -> Verdict:
         rules = Rules(FAST_DURATION, frozenset(self._known))
         answers = self._testbed.observer.answers()
-        return judge(self._history(), answers, rules, offset=time.time() - boottime())
+        offset = time.time() - boottime()
+        return judge(self._history(), answers, rules, offset=offset, work=self._work())
+
+    def _work(self) -> list[Worked]:
+        return [
+            Worked(pod.name, beat.token, beat.at)
+            for pod in self._testbed.wrapped
+            for beat in pod.work(but_after_thaw=AFTER_THAW)
+        ]
 
     def _tell(self, verdict: Verdict, *, left: float) -> None:
         self._say(
             f"{left / 60:.1f} minutes left: {self._counts.total()} faults, {verdict.takeovers} "
-            f"acquisitions of ours, {len(self._testbed.observer.answers())} 200s, "
+            f"acquisitions of ours, {verdict.resumed} by a process that goes on, {verdict.asked} "
+            f"asked for by a priority, {len(self._testbed.observer.answers())} 200s, "
             f"{len(verdict.findings)} findings, {verdict.unjudged} unjudged"
         )
 
     def _end(self) -> Outcome:
         healed_in = None
+        # What was asked may have been applied after its fault had ended.
+        moves.take_off(self._testbed, moves.SWITCHOVER, moves.HOLD)
         try:
             healed_in = self._testbed.wait_for_leader()
         except AssertionError as error:
@@ -172,7 +219,8 @@ class Nemesis(Ordeal):
         tokens = self._testbed.observer.tokens()
         if tokens != sorted(tokens):
             self._complaints.append(f"fencing tokens do not grow: {tokens}")
-        changes, allowed = transitions(history, without=BOGUS), self._counts.total() + 2
+        changes = transitions(history, without=BOGUS)
+        allowed = self._counts.total() + verdict.asked + 2
         if changes > allowed:
             self._complaints.append(f"{changes} transitions, {allowed} are allowed")
         for finding in verdict.findings[:SHOWN]:
@@ -182,4 +230,11 @@ class Nemesis(Ordeal):
         if verdict.findings or self._complaints:
             for candidate in self._testbed.candidates:
                 self._say(f"log of {candidate.name}:\n{candidate.log_text()}")
-        return Outcome(verdict, self._complaints, self._counts, changes, healed_in)
+        return Outcome(
+            verdict,
+            self._complaints,
+            self._counts,
+            changes,
+            healed_in,
+            len({it.token for it in self._work()}),
+        )

@@ -1,8 +1,10 @@
-"""Where a nemesis plays: three electors, perhaps two client-go candidates, one Lease.
+"""Where a nemesis plays: three electors, two that wrap a program, perhaps two client-go
+candidates, one Lease.
 
 Owns the control plane's fault proxies, one per candidate, and all processes; leaves none behind.
 """
 
+import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from types import TracebackType
@@ -10,11 +12,19 @@ from typing import Any, Protocol, Self
 
 from tools.harness.controlplane.api_server import ApiServer
 from tools.harness.controlplane.fault_proxy.proxy import FaultProxy
+from tools.harness.controlplane.reservation import Reservation
 from tools.harness.peers.candidate import ClientGoCandidate
 from tools.harness.pods.fleet import FAST_DURATION, Fleet, kubeconfig
+from tools.harness.pods.main import MainServer
 from tools.harness.pods.observers.observer import Observer, wait_for
+from tools.harness.pods.wrapped.pod import DEAF, OBEDIENT, WrappedPod
 
 ELECTORS = 3
+# Of them so many have a main that can say that it has stopped.
+MAINS = 2
+WRAPPED = (OBEDIENT, DEAF)
+# Seconds; shorter than an ordinary one, so that it often ends in vain.
+DRAIN_TIMEOUT = 3.0
 PEERS = 2
 # Whoever steals the Lease in an administrator's name; nobody runs under it.
 BOGUS = "bogus"
@@ -58,6 +68,8 @@ class ElectionTestbed:
         self.namespace = namespace
         self.fleet = Fleet(plane, namespace)
         self.peers: list[ClientGoCandidate] = []
+        self.mains: list[MainServer] = []
+        self.wrapped: list[WrappedPod] = []
         self.links: dict[str, FaultProxy] = {}
         self._client_go = client_go
         self._stack = ExitStack()
@@ -70,9 +82,21 @@ class ElectionTestbed:
             stack.enter_context(self.fleet)
             self.fleet.create_empty_lease()
             for index in range(ELECTORS):
-                # The last one leaves its Lease to expire when it is told to end.
-                flags = ["--release-on-term"] if index < ELECTORS - 1 else []
-                self.fleet.add(*flags)
+                # The last one leaves its Lease to expire when it is to end or to be held.
+                flags: list[str] = []
+                if index < MAINS:
+                    self.mains.append(stack.enter_context(MainServer()))
+                    flags = ["--release-on-term", "--drain-url", f"{self.mains[-1].url}/drain"]
+                    flags += [f"--drain-timeout={DRAIN_TIMEOUT:g}s"]
+                listen, environ = self._place(stack)
+                flags += [f"--priority={index}", "--priority-settle=1s", listen]
+                self.fleet.add(*flags, environ=environ)
+            for mode in WRAPPED:
+                listen, environ = self._place(stack)
+                drain = f"--drain-timeout={DRAIN_TIMEOUT:g}s"
+                pod = self.fleet.add_of(WrappedPod, "--restart", drain, listen, environ=environ)
+                pod.wraps(mode)
+                self.wrapped.append(pod.start())
             self.links.update(self.fleet.links)
             if self._client_go is not None:
                 for index in range(PEERS):
@@ -90,6 +114,13 @@ class ElectionTestbed:
         for link in self.links.values():
             link.heal()
         self._stack.close()
+
+    def _place(self, stack: ExitStack) -> tuple[str, dict[str, str]]:
+        """A port that stays the pod's, and the pod's uid: a process that starts may go on."""
+        reserved = Reservation()
+        stack.callback(reserved.release)
+        environ = {"POD_UID": str(uuid.uuid4())}
+        return f"--listen=127.0.0.1:{reserved.port}", environ
 
     def _add_peer(self, stack: ExitStack, version: str, index: int) -> None:
         name = f"peer-{index}"

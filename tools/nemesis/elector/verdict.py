@@ -1,4 +1,5 @@
-"""What the contract allows, judged from outside: the audit log's history and an observer's 200s.
+"""What the contract allows, judged from outside: the audit log's history, an observer's 200s and
+the work of wrapped programs.
 
 Pure. A finding is a broken promise, never a doubt: of each rule it checks what must hold whatever
 the candidate happened to see and however long its requests were under way. Assumes one machine:
@@ -8,14 +9,27 @@ the API server's clock and the observer's differ by `wall_offset`, which does no
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC
 
+from edge_sidecars.runtime.formats import rfc3339
 from tools.harness.pods.observers.history import FOREIGN_FACTOR, VALIDITY_MARGIN, VALIDITY_RATIO
-from tools.harness.pods.observers.observer import Ready, overlaps
-from tools.nemesis.elector.history import Attempt, History, Version
+from tools.harness.pods.observers.observer import Ready
+from tools.nemesis.elector.history import (
+    HOLD,
+    RESUMED,
+    SWITCHOVER,
+    Attempt,
+    History,
+    Version,
+)
 
 # Seconds: an NTP client may slew the wall clock against CLOCK_BOOTTIME by 500 ppm (adjtimex(2)),
 # over one lease and between two samples of their offset.
 CLOCK_TOLERANCE = 0.02
+# Seconds: a release that names a successor is that pod's for so long; a priority asks for the lead
+# no sooner after the last change of holder, whose stamp may be ahead by whole seconds.
+SUCCESSION = 3.0
+MOVE_INTERVAL, AHEAD = 60.0, 3.0
 
 
 @dataclass(frozen=True)
@@ -41,19 +55,38 @@ class Rules:
 
 
 @dataclass(frozen=True)
+class Worked:
+    """A line of work of a program that the elector of `pod` wraps; `at` on CLOCK_BOOTTIME."""
+
+    pod: str
+    token: int
+    at: float
+
+
+@dataclass(frozen=True)
 class Verdict:
-    """`unjudged`: writes over a version that the log does not show."""
+    """`unjudged`: writes over a version that the log does not show; `asked`: switchovers that a
+    priority asked for; `resumed`: takeovers of a process for another one of its pod."""
 
     findings: list[Finding]
     takeovers: int
     unjudged: int
+    asked: int = 0
+    resumed: int = 0
 
 
-def judge(history: History, answers: Sequence[Ready], rules: Rules, *, offset: float) -> Verdict:
+def judge(
+    history: History,
+    answers: Sequence[Ready],
+    rules: Rules,
+    *,
+    offset: float,
+    work: Sequence[Worked] = (),
+) -> Verdict:
     """`offset`: what must be added to CLOCK_BOOTTIME to have epoch seconds."""
     electors = {attempt.writer for attempt in history.attempts}
     findings = _blind_writes(history.attempts)
-    takeovers = unjudged = 0
+    takeovers = unjudged = asked = resumed = 0
     for version in history.in_order():
         if version.writer not in electors:
             continue
@@ -61,15 +94,20 @@ def judge(history: History, answers: Sequence[Ready], rules: Rules, *, offset: f
         if before is None and version.verb != "create":
             unjudged += 1
             continue
-        takeovers += version.holder == version.writer and (
+        is_takeover = version.holder == version.writer and (
             before is None or before.holder != version.writer
         )
+        takeovers += is_takeover
+        asked += before is not None and _is_ask(version, before)
+        resumed += is_takeover and before is not None and _is_resumed(version, before)
         why = _why_forbidden(history, version, before, rules)
         if why is not None:
             findings.append(Finding(version.received_at, f"{why}: {version} over {before}"))
-    findings += _overlaps(answers, offset)
+    findings += _overlaps(answers, work, offset)
     findings += _untrue_answers(history, answers, rules.validity, offset)
-    return Verdict(sorted(findings, key=lambda each: each.at), takeovers, unjudged)
+    findings += _led_in_spite_of_holds(history, answers, rules.validity, offset)
+    findings.sort(key=lambda each: each.at)
+    return Verdict(findings, takeovers, unjudged, asked, resumed)
 
 
 def transitions(history: History, *, without: str) -> int:
@@ -102,13 +140,21 @@ def _why_forbidden(
         return _why_not_missing(history, version, rules, "a deleted Lease was created anew")
     if version.holder == "":
         return None if before.holder == version.writer else "a foreign holder was blanked"
+    if _is_ask(version, before):
+        return _why_not_asked(version, before)
     if version.holder != version.writer:
         return "an elector wrote another's name"
     if before.holder == version.writer:
         return None
+    _, held = history.vacated(before) if before.holder == "" else (before, before)
+    is_written_back = held is not None and held.holder == version.writer
+    if before.held_until > version.received_at and not is_written_back:
+        return "a Lease was taken that is held"
     if before.holder == "":
         return _why_not_vacant(history, version, before, rules)
     since = history.first_alike(before).received_at
+    if _is_resumed(version, before) and version.received_at - since < rules.validity:
+        return None  # that the process before is dead, only its port can say
     wait = before.duration or rules.lease_duration
     if before.marked_holder == before.holder:
         # A duration that somebody shortened is not what an elector of ours goes by.
@@ -123,6 +169,10 @@ def _why_not_vacant(
 ) -> str | None:
     """Section 4: an empty holder is free at once only if it was released in order."""
     first, held = history.vacated(before)
+    if before.successor not in ("", _pod(version.writer)):
+        what = f"a Lease was taken that was released for {before.successor}"
+        if why := _too_early(version, first.received_at, SUCCESSION, what):
+            return why
     if held is None and (before.marked_holder is not None or before.uid in rules.known):
         # Reserved by an elector that found none, or created anew: whoever held the last one counts.
         return _why_not_missing(history, version, rules, "a new Lease was taken for a released")
@@ -134,6 +184,38 @@ def _why_not_vacant(
         return None  # a later holder than the marked one gave it up
     own = rules.lease_duration
     return _too_early(version, first.received_at, own, "a blanked Lease was taken for a released")
+
+
+def _pod(identity: str) -> str:
+    return identity.rpartition("_")[0]
+
+
+def _is_ask(version: Version, before: Version) -> bool:
+    """Nothing but an annotation differs: a priority asks for the lead."""
+    is_foreign = version.holder not in ("", version.writer)
+    return is_foreign and (version.uid, version.spec) == (before.uid, before.spec)
+
+
+def _why_not_asked(version: Version, before: Version) -> str | None:
+    changed = {
+        name
+        for name in {*version.annotations, *before.annotations}
+        if version.annotations.get(name) != before.annotations.get(name)
+    }
+    if changed != {SWITCHOVER}:
+        return f"a standby has changed {', '.join(sorted(changed)) or 'nothing'}"
+    acquired = rfc3339.parse(before.spec.get("acquireTime") or "", zone=UTC)
+    since = version.received_at - (0.0 if acquired is None else acquired.timestamp())
+    if since < MOVE_INTERVAL - AHEAD:
+        return f"a priority asks for the lead {since:.1f}s after the last change of holder"
+    return None
+
+
+def _is_resumed(version: Version, before: Version) -> bool:
+    """By its own word: the process goes on for another one of its pod."""
+    said = version.annotations.get(RESUMED)
+    is_news = said is not None and said != before.annotations.get(RESUMED)
+    return is_news and _pod(version.holder) == _pod(before.holder) != ""
 
 
 def _why_not_missing(history: History, version: Version, rules: Rules, what: str) -> str | None:
@@ -151,20 +233,76 @@ def _too_early(version: Version, since: float, wait: float, what: str) -> str | 
     return f"{what}, {waited:.3f}s after the last sign of life, {wait:g}s are due"
 
 
-def _overlaps(answers: Sequence[Ready], offset: float) -> list[Finding]:
-    """P1. Of a term only its first and its last 200 can tell."""
-    first: dict[int, Ready] = {}
-    last: dict[int, Ready] = {}
-    for ready in answers:
-        if ready.token not in first or ready.received < first[ready.token].received:
-            first[ready.token] = ready
-        if ready.token not in last or ready.sent > last[ready.token].sent:
-            last[ready.token] = ready
-    found = overlaps([*first.values(), *last.values()])
+@dataclass(frozen=True)
+class _Sign:
+    """A 200, or (without an answer) a line of work: what shows that a term lasts."""
+
+    pod: str
+    token: int
+    sent: float
+    received: float
+    answer: Ready | None = None
+
+
+def _overlaps(answers: Sequence[Ready], work: Sequence[Worked], offset: float) -> list[Finding]:
+    """P1. Of a term only its first and its last sign can tell."""
+    first: dict[tuple[int, bool], _Sign] = {}
+    last: dict[tuple[int, bool], _Sign] = {}
+    signs = [_Sign(it.pod, it.token, it.sent, it.received, it) for it in answers]
+    signs += [_Sign(it.pod, it.token, it.at, it.at) for it in work]
+    for sign in signs:
+        key = (sign.token, sign.answer is None)
+        if key not in first or sign.received < first[key].received:
+            first[key] = sign
+        if key not in last or sign.sent > last[key].sent:
+            last[key] = sign
     return [
-        Finding(each.stale.sent + offset, f"two holders for {each.seconds:.3f}s: {each}")
-        for each in found
+        Finding(
+            stale.sent + offset,
+            f"two holders for {stale.sent - newer.received:.3f}s: {stale}, {newer}",
+        )
+        for stale in last.values()
+        for newer in first.values()
+        if newer.token > stale.token
+        and newer.received < stale.sent
+        # The program of an earlier term of the pod ends beside the 200s of its next one.
+        and (newer.pod != stale.pod or (newer.answer is None) == (stale.answer is None))
     ]
+
+
+def _led_in_spite_of_holds(
+    history: History, answers: Sequence[Ready], validity: float, offset: float
+) -> list[Finding]:
+    """What proves a lead is renewed by none that knows of the hold, and each renewal shows it."""
+    findings = []
+    for since, until in _holds(history):
+        from_ = since + validity + CLOCK_TOLERANCE
+        late = [it for it in answers if from_ < it.sent + offset and it.received + offset < until]
+        findings += [
+            Finding(it.sent + offset, f"a 200 {it.sent + offset - since:.3f}s after a hold: {it}")
+            for it in late[:1]
+        ]
+    return findings
+
+
+def _holds(history: History) -> list[tuple[float, float]]:
+    """From when until when the Lease was held, in epoch seconds; each with one text."""
+    found: list[tuple[float, float]] = []
+    ends = sorted(it.received_at for it in history.deletions)
+    versions = history.in_order()
+    for place, version in enumerate(versions):
+        text = version.annotations.get(HOLD)
+        if version.held_until <= version.received_at:
+            continue
+        if place and versions[place - 1].annotations.get(HOLD) == text:
+            continue
+        over = next(
+            (it.received_at for it in versions[place:] if it.annotations.get(HOLD) != text),
+            version.held_until,
+        )
+        deleted = next((it for it in ends if it > version.received_at), over)
+        found.append((version.received_at, min(over, deleted, version.held_until)))
+    return found
 
 
 def _untrue_answers(

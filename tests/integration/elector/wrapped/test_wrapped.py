@@ -23,9 +23,9 @@ from tests.unit.repository.checkout import block
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.elector import ELECTOR_RULES
 from tools.harness.pods.fleet import FAST, FAST_DURATION, STEADY, Fleet, kubeconfig
+from tools.harness.pods.wrapped.pod import WORK, beats
 from tools.harness.processes.process import installed
 
-WORK = Path(__file__).with_name("work.py")
 # Until a process has started or a Lease was taken on a busy machine.
 TIMEOUT = 30.0
 # Seconds that a pod which was frozen as a whole may still work for: on a busy machine. On a quiet
@@ -82,7 +82,7 @@ class Wrapper:
     def beats(self) -> list[tuple[float, int]]:
         """Boot time and process of each line of work."""
         lines = self.lines.read_text().splitlines() if self.lines.exists() else []
-        return [(float(at), int(pid)) for at, _, pid in (it.partition(" ") for it in lines) if pid]
+        return [(it.at, it.pid) for it in beats(lines)]
 
     @property
     def workers(self) -> set[int]:

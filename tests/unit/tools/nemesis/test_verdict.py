@@ -7,8 +7,8 @@ import pytest
 from tools.harness.controlplane.audit import RESPONSE_COMPLETE, AuditEvent
 from tools.harness.pods.observers.history import ANNOTATION
 from tools.harness.pods.observers.observer import Ready
-from tools.nemesis.elector.history import History
-from tools.nemesis.elector.verdict import Rules, judge, transitions
+from tools.nemesis.elector.history import HOLD, RESUMED, SWITCHOVER, History
+from tools.nemesis.elector.verdict import Rules, Worked, judge, transitions
 
 RULES = Rules(4.0)
 VALIDITY = RULES.validity
@@ -36,6 +36,7 @@ class Log:
         status: int = 200,
         is_blind: bool = False,
         spec: dict[str, Any] | None = None,
+        annotations: dict[str, str] | None = None,
     ) -> Self:
         base = str(self._version)
         self._version += status < 300
@@ -45,8 +46,9 @@ class Log:
             "renewTime": f"{at:.6f}",
         }
         metadata: dict[str, Any] = {"uid": uid, "resourceVersion": str(self._version)}
+        metadata["annotations"] = {**(annotations or {})}
         if marked is not None:
-            metadata["annotations"] = {ANNOTATION: marked}
+            metadata["annotations"][ANNOTATION] = marked
         asked = {} if is_blind or verb == "create" else {"uid": uid, "resourceVersion": base}
         self._add(
             writer,
@@ -92,8 +94,10 @@ class Log:
         )
 
 
-def findings(log: Log, *answers: Ready, rules: Rules = RULES) -> list[str]:
-    verdict = judge(History(log.events), answers, rules, offset=0.0)
+def findings(
+    log: Log, *answers: Ready, rules: Rules = RULES, work: tuple[Worked, ...] = ()
+) -> list[str]:
+    verdict = judge(History(log.events), answers, rules, offset=0.0, work=work)
     return [each.what for each in verdict.findings]
 
 
@@ -210,3 +214,79 @@ def test_writes_over_versions_that_the_log_lacks_are_counted_and_not_judged() ->
 def test_transitions_are_changes_of_holder_and_a_theft_in_between_is_none() -> None:
     log = started().write(ADMIN, 2.0, "bogus-1").held("pod-a", 9.0).held("pod-b", 20.0)
     assert transitions(History(log.events), without="bogus") == 2
+
+
+HELD = {HOLD: '{"id":"a","until":"1970-01-01T00:00:08Z"}'}
+
+
+@pytest.mark.parametrize(("at", "count"), [(7.9, 1), (8.1, 0)])
+def test_what_is_held_is_taken_by_no_elector(at: float, count: int) -> None:
+    log = started().write("pod-a", 2.0, "", annotations=HELD)
+    assert len(findings(log.held("pod-b", at))) == count
+
+
+def test_a_hold_that_asks_nothing_keeps_no_elector_out() -> None:
+    for text in ("7", '{"id":"a","until":"9999-01-01T00:00:00Z"}', '{"until":7,"id":"a"}'):
+        log = started().write("pod-a", 2.0, "", annotations={HOLD: text})
+        assert not findings(log.held("pod-b", 2.1))
+
+
+def test_a_leader_that_leads_on_in_spite_of_a_hold_is_found() -> None:
+    log = started().held("pod-a", 1.5).write(ADMIN, 2.0, "pod-a", marked="pod-a", annotations=HELD)
+    log.held("pod-a", 4.9, annotations=HELD)
+    soon, late = ready("pod-a", 2, 3.0, 5.0), ready("pod-a", 2, 5.9, 8.4)
+    after = ready("pod-a", 2, 8.1, 8.4)
+    assert not findings(log, soon, after)
+    assert ["after a hold" in it for it in findings(log, soon, late)] == [True]
+
+
+@pytest.mark.parametrize(
+    ("who", "at", "count"), [("pod-b_1", 4.9, 1), ("pod-b_1", 5.1, 0), ("pod-c_1", 2.1, 0)]
+)
+def test_a_release_is_for_the_named_pod_first(who: str, at: float, count: int) -> None:
+    text = '{"to":"pod-c","id":"a","until":"1970-01-01T00:01:00Z","released":"2.000000"}'
+    released = {"holderIdentity": "", "renewTime": "2.000000"}
+    log = started().write("pod-a", 2.0, "", spec=released, annotations={SWITCHOVER: text})
+    assert len(findings(log.held(who, at))) == count
+
+
+@pytest.mark.parametrize(("at", "count"), [(40.0, 1), (62.0, 0)])
+def test_a_priority_asks_a_minute_after_the_last_change_of_holder(at: float, count: int) -> None:
+    spec = {"holderIdentity": "pod-a", "acquireTime": "1970-01-01T00:00:01Z"}
+    log = started().write("pod-a", 39.0, "pod-a", spec=spec)
+    log.write("pod-b", at, "", spec=spec, annotations={SWITCHOVER: "{}"})
+    assert len(findings(log)) == count
+    verdict = judge(History(log.events), [], RULES, offset=0.0)
+    assert verdict.asked == 1
+
+
+def test_a_standby_changes_nothing_else_of_anothers_lease() -> None:
+    spec = {"holderIdentity": "pod-a", "acquireTime": "1970-01-01T00:00:01Z"}
+    log = started().write("pod-a", 39.0, "pod-a", spec=spec)
+    log.write("pod-b", 90.0, "", spec=spec, annotations={SWITCHOVER: "{}", ANNOTATION: "pod-b"})
+    assert len(findings(log)) == 1
+
+
+@pytest.mark.parametrize(("who", "count"), [("pod-a_2", 0), ("pod-b_1", 1)])
+def test_a_process_goes_on_for_another_one_of_its_pod_alone(who: str, count: int) -> None:
+    log = Log().write(ADMIN, 0.0, "", verb="create").held("pod-a_1", 1.0)
+    log.held(who, 2.0, annotations={RESUMED: "2.0"})
+    assert len(findings(log)) == count
+    assert judge(History(log.events), [], RULES, offset=0.0).resumed == 1 - count
+
+
+def test_a_program_that_works_beside_the_next_leader_is_found() -> None:
+    log = started().held("pod-b", 5.1)
+    next_leader = ready("pod-b", 3, 5.2, 8.6)
+    early, late = Worked("pod-a", 2, 5.1), Worked("pod-a", 2, 5.3)
+    assert not findings(log, next_leader, work=(early,))
+    assert len(findings(log, next_leader, work=(early, late))) == 1
+    assert len(findings(log, work=(late, Worked("pod-b", 3, 5.25)))) == 1
+
+
+def test_a_program_that_ends_beside_the_next_term_of_its_own_pod_is_one_program() -> None:
+    log = started()
+    again = ready("pod-a", 3, 1.3, 4.5)
+    assert not [it for it in findings(log, again, work=(Worked("pod-a", 2, 1.4),)) if "two" in it]
+    two = (Worked("pod-a", 2, 1.4), Worked("pod-a", 3, 1.3))
+    assert len([it for it in findings(log, work=two) if "two" in it]) == 1

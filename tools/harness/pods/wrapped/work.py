@@ -1,4 +1,4 @@
-"""The program that is wrapped: three processes that write a line each 10 ms, `BOOTTIME PID`.
+"""The program that is wrapped: three processes that write a line each 10 ms, `BOOTTIME PID TOKEN`.
 
 One is the program, one its child, one a daemon that left its session. `python -I -S work.py FILE
 [ends STATUS AFTER | deaf]`; at SIGTERM it writes `term` and ends with 7, or is deaf to it.
@@ -19,7 +19,7 @@ def write(text: str) -> None:
 
 def work(*, until: float = float("inf")) -> None:
     while (now := time.clock_gettime(time.CLOCK_BOOTTIME)) < until:
-        write(f"{now:.6f} {os.getpid()}")
+        write(f"{now:.6f} {os.getpid()} {TOKEN}")
         time.sleep(PAUSE)
 
 
@@ -30,6 +30,7 @@ def terminated(*_: object) -> None:
 
 
 OUT = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+TOKEN = os.environ["ELECTOR_FENCING_TOKEN"]
 MODE = sys.argv[2] if len(sys.argv) > 2 else ""
 if os.fork() == 0:
     work()

@@ -1,0 +1,1 @@
+"""A program that an elector wraps, and the pod in which it does."""
