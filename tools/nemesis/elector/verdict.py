@@ -153,8 +153,10 @@ def _why_forbidden(
     if before.holder == "":
         return _why_not_vacant(history, version, before, rules)
     since = history.first_alike(before).received_at
-    if _is_resumed(version, before) and version.received_at - since < rules.validity:
-        return None  # that the process before is dead, only its port can say
+    if _is_resumed(version, before):
+        # That the process before is dead only its port can say, and the version that is replaced
+        # that no other has led since, however late the write arrived.
+        return None
     wait = before.duration or rules.lease_duration
     if before.marked_holder == before.holder:
         # A duration that somebody shortened is not what an elector of ours goes by.

@@ -270,7 +270,7 @@ def test_a_standby_changes_nothing_else_of_anothers_lease() -> None:
 @pytest.mark.parametrize(("who", "count"), [("pod-a_2", 0), ("pod-b_1", 1)])
 def test_a_process_goes_on_for_another_one_of_its_pod_alone(who: str, count: int) -> None:
     log = Log().write(ADMIN, 0.0, "", verb="create").held("pod-a_1", 1.0)
-    log.held(who, 2.0, annotations={RESUMED: "2.0"})
+    log.held(who, 4.9, annotations={RESUMED: "4.5"})
     assert len(findings(log)) == count
     assert judge(History(log.events), [], RULES, offset=0.0).resumed == 1 - count
 
