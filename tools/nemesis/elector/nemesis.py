@@ -94,7 +94,7 @@ class Nemesis(Ordeal):
         while time.monotonic() < end or self._busy:
             self._look_after()
             time.sleep(1.0)
-        self._say(f"calm for {CALM:g}s; the Lease: {self._testbed.read()}")
+        self._say(f"was calm for {CALM:g}s; {self._leader() or 'no pod'} led last")
 
     # ── drawing ──
 
