@@ -86,6 +86,8 @@ class ApiClient:
             detour=detour,
         )
         self._max_body = max_body
+        # The Date header of the last whole answer: by the API server's clock, or its proxy's.
+        self.answered_at: str | None = None
 
     @property
     def url(self) -> str:
@@ -155,6 +157,7 @@ class ApiClient:
         )
         async with self._transport.send(request) as response:
             content = await self._read(response, timeout=timeout, limit=self._max_body)
+        self.answered_at = response.headers.get("Date")
         self._check(response, content)
         return content
 

@@ -1,10 +1,13 @@
 """The API server as kubectl finds it, and what is read of it: Leases and pods of one namespace.
 
 Guarantees: each failure is one line; a refusal (403) names the rule that the reader's Role lacks.
-A read is one request, whatever there is to read.
+A read is one request, whatever there is to read. Times are by the API server's clock, since this
+machine's may be another.
 """
 
 import argparse
+import email.utils
+import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from pathlib import Path
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
 NONE = "<none>"
 # Seconds for one answer.
 TIMEOUT = 10.0
+# Seconds: the API server tells its time in whole ones, some time before its answer has come.
+CLOCK_TOLERANCE = 2.0
 FLAGS = ("namespace", "kubeconfig", "context", "server", "service_account_dir")
 _GROUP = "coordination.k8s.io"
 
@@ -91,6 +96,12 @@ class Cluster:
             )
         self.namespace = namespace
         self.server = ApiClient(credentials, user_agent=user_agent)
+        # Of the API server's clock above this machine's: seconds.
+        self._ahead = 0.0
+
+    def now(self) -> float:
+        """Epoch seconds by the API server's clock, as its last answer has it."""
+        return time.time() + self._ahead
 
     async def close(self) -> None:
         await self.server.close()
@@ -113,7 +124,7 @@ class Cluster:
         params = {"labelSelector": label} if label else {}
         listed = await self.request("list", self._path("leases"), "leases", params=params)
         found = []
-        for item in listed.get("items") or ():
+        for item in self._items(listed, "leases"):
             try:
                 found.append(parse_lease(item))
             except MalformedLease:
@@ -123,7 +134,16 @@ class Cluster:
     async def pods(self) -> tuple[list[dict[str, Any]], str]:
         """With the resourceVersion from which to watch. Raises `Failed`."""
         listed = await self.request("list", self._path("pods"), "pods")
-        return listed.get("items") or [], listed["metadata"]["resourceVersion"]
+        items = self._items(listed, "pods")
+        return items, listed["metadata"]["resourceVersion"]
+
+    def _items(self, listed: Mapping[str, Any], resource: str) -> list[dict[str, Any]]:
+        """Raises `Failed` for the answer of what is no API server."""
+        items, metadata = listed.get("items") or [], listed.get("metadata") or {}
+        is_list = isinstance(items, list) and isinstance(metadata, dict)
+        if not is_list or not isinstance(metadata.get("resourceVersion"), str):
+            raise Failed(f"{self._called(resource, '')}: {self.server.url} is no Kubernetes API")
+        return [it for it in items if _is_object(it)]
 
     async def watch(
         self, resource: str, version: str, *, name: str = ""
@@ -156,16 +176,27 @@ class Cluster:
         """The answer. `verb`, `resource`: as RBAC has them. Raises `Failed`; `Conflict`."""
         from edge_sidecars.kubeapi import ApiError, Conflict, Forbidden, Unreachable
 
+        began = time.time()
         try:
-            return await self.server.request(
+            answer = await self.server.request(
                 method, path, timeout=TIMEOUT, params=params, body=body
             )
+            self._note_clock(took=time.time() - began)
+            return answer
         except Conflict:
             raise
         except Forbidden as error:
             raise Failed(self._lack(verb, resource, name, error)) from error
         except (ApiError, Unreachable) as error:
             raise Failed(f"{self._called(resource, name)}: {error}") from error
+
+    def _note_clock(self, *, took: float) -> None:
+        try:
+            date = email.utils.parsedate_to_datetime(self.server.answered_at or "")
+        except ValueError:
+            return
+        ahead = date.timestamp() - time.time()
+        self._ahead = ahead if abs(ahead) > CLOCK_TOLERANCE + max(took, 0.0) else 0.0
 
     def _path(self, resource: str) -> str:
         api = f"/apis/{_GROUP}/v1" if resource == "leases" else "/api/v1"
@@ -188,6 +219,14 @@ class Cluster:
             f"{self._called(resource, name)} may not be {done}: {error}; needs a {role}: "
             f'[{{apiGroups: ["{group}"], resources: ["{resource}"], {names}verbs: ["{verb}"]}}]'
         )
+
+
+def _is_object(item: object) -> bool:
+    if not isinstance(item, dict) or not isinstance(item.get("spec") or {}, dict):
+        return False
+    metadata = item.get("metadata")
+    names = ("name", "namespace", "uid", "resourceVersion")
+    return isinstance(metadata, dict) and all(isinstance(metadata.get(it), str) for it in names)
 
 
 def _credentials(

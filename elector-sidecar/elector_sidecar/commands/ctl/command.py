@@ -17,7 +17,7 @@ from edge_sidecars.runtime.cli.status_command import BAD_INPUT, FAILED, add_outp
 from edge_sidecars.runtime.cli.values import BadInput
 from elector_sidecar.commands.ctl import lease_list, moves, shard_owners, status, term_history
 from elector_sidecar.commands.ctl.cluster import Cluster, Failed, add_flags, check_lease
-from elector_sidecar.commands.ctl.verb import Verb
+from elector_sidecar.commands.ctl.verb import Verb, printable
 
 PROGRAM = "elector-sidecar ctl"
 PLUGIN = "kubectl elector"
@@ -114,5 +114,6 @@ def parser(program: str = PROGRAM) -> Parser:
 
 def _failed(program: str, verb: str, error: Exception, status: int) -> int:
     called = f"{program} {verb}".rstrip()
-    sys.stderr.write(f"{called}: {' '.join(str(error).split())}\n")
+    line = " ".join(str(error).split())
+    sys.stderr.write(f"{called}: {printable(line)}\n")
     return status

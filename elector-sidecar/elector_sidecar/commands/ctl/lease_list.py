@@ -28,7 +28,8 @@ async def run(cluster: Cluster, given: argparse.Namespace) -> int:
     found = [it for it in await cluster.leases() if given.all or is_ours(it)]
     found.sort(key=lambda it: (it.raw["metadata"]["namespace"], it.raw["metadata"]["name"]))
     where = cluster.namespace or "any namespace"
-    rows = (_TITLES, *map(_row, found))
+    now = cluster.now()
+    rows = (_TITLES, *(_row(it, now) for it in found))
     empty = f"No Lease of an elector in {where}; --all shows those of other programs too."
     write_document(given, [_document(it) for it in found], [rows], empty)
     return 0
@@ -46,16 +47,16 @@ def _leader(lease: Lease) -> str:
     return pod_name(lease.spec.holder_identity)
 
 
-def _row(lease: Lease) -> tuple[str, ...]:
+def _row(lease: Lease, now: float) -> tuple[str, ...]:
     metadata, spec = lease.raw["metadata"], lease.spec
     has_term = spec.holder_identity != "" and lease.annotation(TABLE_ANNOTATION) is None
     return (
         metadata["namespace"],
         metadata["name"],
         _leader(lease) or NONE,
-        seconds_left(proven_until(lease)) if has_term else "-",
+        seconds_left(proven_until(lease), now) if has_term else "-",
         str(spec.lease_transitions),
-        since(spec.acquire_time) if has_term else "-",
+        since(spec.acquire_time, now) if has_term else "-",
         pending_text(lease) or "-",
     )
 

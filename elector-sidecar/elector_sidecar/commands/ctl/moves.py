@@ -1,7 +1,8 @@
 """`kubectl elector switchover`, `hold` and `resume`: asks by annotations of the Lease, and waits.
 
 Each is written by compare-and-swap on the record that was judged. What is asked, the leader may
-decline; that is seen by the annotation that it takes off, and reported.
+decline; that is seen by the annotation that it takes off, and reported. Whether a pod leads is seen
+by what it writes, as electors see it: the clocks of this machine and of nodes may differ.
 """
 
 import argparse
@@ -17,7 +18,8 @@ from edge_sidecars.runtime.formats import rfc3339
 from edge_sidecars.runtime.formats.rfc1123 import is_subdomain
 from elector_sidecar.commands.ctl.candidates import CandidatePod, candidates
 from elector_sidecar.commands.ctl.cluster import Cluster, Failed
-from elector_sidecar.commands.ctl.verb import proven_until
+from elector_sidecar.commands.ctl.verb import printable
+from elector_sidecar.core.history import HISTORY_ANNOTATION, parse
 from elector_sidecar.core.lease import Lease, annotated, pod_name
 from elector_sidecar.core.moves.annotations import (
     HOLD_ANNOTATION,
@@ -26,6 +28,7 @@ from elector_sidecar.core.moves.annotations import (
     Switchover,
 )
 from elector_sidecar.core.moves.moves import LONGEST_HOLD
+from elector_sidecar.core.timing import FOREIGN_FACTOR
 from elector_sidecar.shards.table.shard_table import TABLE_ANNOTATION
 
 # Seconds in which a leader is to begin a switchover.
@@ -35,6 +38,8 @@ LOOK = 0.2
 # The Lease is written this often at most: a renewal comes in between once, or twice.
 ATTEMPTS = 10
 HELD_FOR = "1h"
+# Seconds: of a Lease that names none; client-go's default.
+UNKNOWN_DURATION = 15.0
 
 
 def add_switchover(it: argparse.ArgumentParser) -> None:
@@ -72,7 +77,7 @@ async def switchover(cluster: Cluster, given: argparse.Namespace) -> int:
     if given.to and not is_subdomain(given.to):
         raise BadInput(f"--to {given.to!r:.80} is not a pod's name")
     pods, _ = await cluster.pods()
-    asked = Switchover(given.to, str(uuid.uuid4()), time.time() + BEGUN_WITHIN)
+    asked = Switchover(given.to, str(uuid.uuid4()), cluster.now() + BEGUN_WITHIN)
 
     def judged(lease: Lease) -> Mapping[str, str | None]:
         holder = lease.spec.holder_identity
@@ -87,7 +92,7 @@ async def switchover(cluster: Cluster, given: argparse.Namespace) -> int:
         lease = await cluster.lease(given.lease)
         holder = lease.spec.holder_identity
         if holder and holder != before.spec.holder_identity:
-            sys.stdout.write(f"{pod_name(holder)} leads, after {former}\n")
+            sys.stdout.write(printable(f"{pod_name(holder)} leads, after {former}") + "\n")
             return 0 if given.to in ("", pod_name(holder)) else 1
         if holder and asked.id not in (lease.annotation(SWITCHOVER_ANNOTATION) or ""):
             raise Failed(f"{former} declined, and leads on; its log says why")
@@ -135,35 +140,66 @@ async def hold(cluster: Cluster, given: argparse.Namespace) -> int:
     held_for = named("for", seconds, given.held_for)
     if not 0 < held_for <= LONGEST_HOLD:
         raise BadInput(f"--for {given.held_for}: at most {LONGEST_HOLD / 86400:g} days")
-    until = time.time() + held_for
-    asked = Hold(str(uuid.uuid4()), until)
-    before = await _annotate(cluster, given.lease, _held(asked))
+    number, until = str(uuid.uuid4()), 0.0
+
+    def judged(lease: Lease) -> Mapping[str, str | None]:
+        nonlocal until
+        if why_not := _why_not_moved(lease):
+            raise Failed(why_not)
+        until = cluster.now() + held_for
+        return {HOLD_ANNOTATION: Hold(number, until).text()}
+
+    before = await _annotate(cluster, given.lease, judged)
     if before.spec.holder_identity and not before.is_marked:
         raise Failed(
             f"held, but {before.spec.holder_identity} leads on: it is no elector, and does not know"
             " holds; stop it, and no elector takes the Lease"
         )
-    began = time.monotonic()
+    claim, began = _Claim(before), time.monotonic()
     while time.monotonic() - began < timeout:
         lease = await cluster.lease(given.lease)
-        is_expired = (proven_until(lease) or 0.0) <= time.time()
-        if not lease.spec.holder_identity or is_expired:
+        holder = lease.spec.holder_identity
+        if number not in (lease.annotation(HOLD_ANNOTATION) or ""):
+            raise Failed("the hold was taken off, or replaced by another one")
+        if holder and not lease.is_marked:
+            raise Failed(f"held, but {holder} took the Lease: it is no elector")
+        if not holder or claim.is_over(lease):
             ends = rfc3339.stamp_of(until, "seconds")
             sys.stdout.write(f"no pod leads until {ends}, or `resume {given.lease}`\n")
+            for other in strangers(lease):
+                sys.stderr.write(
+                    f"{printable(other)} has led and is no elector: it does not know holds, and "
+                    "may take the Lease\n"
+                )
             return 0
-        if lease.spec.holder_identity and not lease.is_marked:
-            raise Failed(f"{lease.spec.holder_identity} took the Lease: it is no elector")
         await asyncio.sleep(LOOK)
-    raise Failed(f"held, but {pod_name(before.spec.holder_identity)} leads after {timeout:g}s")
+    leads = (
+        f"{pod_name(before.spec.holder_identity)} leads"
+        if before.spec.holder_identity
+        else ("the Lease was not seen without a holder")
+    )
+    raise Failed(f"held, but {leads} after {timeout:g}s")
 
 
-def _held(asked: Hold) -> Callable[[Lease], Mapping[str, str | None]]:
-    def judged(lease: Lease) -> Mapping[str, str | None]:
-        if why_not := _why_not_moved(lease):
-            raise Failed(why_not)
-        return {HOLD_ANNOTATION: asked.text()}
+class _Claim:
+    """Of the holder, which lasts for the Lease's duration after its last change (client-go's rule).
+    On the clock of this process alone."""
 
-    return judged
+    def __init__(self, lease: Lease) -> None:
+        self._spec, self._since = lease.spec, time.monotonic()
+
+    def is_over(self, lease: Lease) -> bool:
+        now = time.monotonic()
+        if lease.spec != self._spec:
+            self._spec, self._since = lease.spec, now
+        factor = 1.0 if lease.is_marked else FOREIGN_FACTOR
+        return now - self._since > factor * (lease.spec.lease_duration or UNKNOWN_DURATION)
+
+
+def strangers(lease: Lease) -> list[str]:
+    """Who led by this Lease, as its history says, and did not record it: no elector."""
+    terms = parse(lease.annotation(HISTORY_ANNOTATION))
+    return sorted({it.holder for it in terms if it.is_seen})
 
 
 async def resume(cluster: Cluster, given: argparse.Namespace) -> int:
@@ -177,12 +213,13 @@ async def resume(cluster: Cluster, given: argparse.Namespace) -> int:
             raise Failed("there is no hold on this Lease")
         return {HOLD_ANNOTATION: None}
 
-    await _annotate(cluster, given.lease, judged)
+    before = await _annotate(cluster, given.lease, judged)
     began = time.monotonic()
     while time.monotonic() - began < timeout:
         lease = await cluster.lease(given.lease)
-        if lease.spec.holder_identity and (proven_until(lease) or 0.0) > time.time():
-            sys.stdout.write(f"{pod_name(lease.spec.holder_identity)} leads\n")
+        # A claim of before the hold may be that of a dead one: only a write proves more.
+        if lease.spec.holder_identity and lease.spec != before.spec:
+            sys.stdout.write(printable(f"{pod_name(lease.spec.holder_identity)} leads") + "\n")
             return 0
         await asyncio.sleep(LOOK)
     raise Failed(f"the hold is off, and no pod leads after {timeout:g}s")

@@ -45,7 +45,8 @@ async def run(cluster: Cluster, given: argparse.Namespace) -> int:
             str(it["pod"]),
             str(len(owned.get(str(it["identity"]), []))),
             seconds_left(
-                None if (lease := held.get(str(it["identity"]))) is None else (proven_until(lease))
+                None if (lease := held.get(str(it["identity"]))) is None else proven_until(lease),
+                cluster.now(),
             ),
             spans(owned.get(str(it["identity"]), [])) or "-",
             str(it["identity"]),

@@ -8,7 +8,6 @@ import argparse
 import asyncio
 import json
 import sys
-import time
 from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from elector_sidecar.commands.ctl.verb import (
     GREEN,
     RED,
     YELLOW,
+    printable,
     proven_until,
     seconds_left,
     since,
@@ -28,8 +28,16 @@ from elector_sidecar.commands.ctl.verb import (
     write_table,
 )
 from elector_sidecar.core.history import HISTORY_ANNOTATION, parse
-from elector_sidecar.core.lease import Lease, MalformedLease, parse_lease, pod_name
+from elector_sidecar.core.lease import (
+    Lease,
+    MalformedLease,
+    parse_lease,
+    pod_name,
+    wall_seconds,
+)
 from elector_sidecar.core.moves.annotations import (
+    HOLD_ANNOTATION,
+    SWITCHOVER_ANNOTATION,
     MalformedMove,
     hold_of,
     priority_of,
@@ -69,7 +77,8 @@ async def run(cluster: Cluster, given: argparse.Namespace) -> int:
     if given.output == "json":
         write_json(document)
     else:
-        _write_page(document, seen, seen.candidates(given.lease, cluster.namespace))
+        found = seen.candidates(given.lease, cluster.namespace)
+        _write_page(document, seen, found, now=cluster.now())
     return 0 if document["holder"] else 1
 
 
@@ -112,14 +121,18 @@ def describe(seen: Seen, name: str, namespace: str) -> dict[str, Any]:
 def pending(lease: Lease) -> dict[str, Any]:
     """What the annotations ask for; `problem`: why one of them asks nothing."""
     found: dict[str, Any] = {"switchover": None, "hold": None, "problem": ""}
+    problems = []
     try:
         if switchover := switchover_of(lease):
             found["switchover"] = {"to": switchover.to, "until": stamp(switchover.until)}
+    except MalformedMove as error:
+        problems.append(f"annotation {SWITCHOVER_ANNOTATION}: {error}")
+    try:
         if hold := hold_of(lease):
             found["hold"] = {"until": stamp(hold.until)}
     except MalformedMove as error:
-        found["problem"] = str(error)
-    return found
+        problems.append(f"annotation {HOLD_ANNOTATION}: {error}")
+    return found | {"problem": "; ".join(problems)}
 
 
 def pending_text(lease: Lease) -> str:
@@ -136,21 +149,23 @@ def pending_text(lease: Lease) -> str:
     return "; ".join(found)
 
 
-def _write_page(document: Mapping[str, Any], seen: Seen, found: list[CandidatePod]) -> None:
+def _write_page(
+    document: Mapping[str, Any], seen: Seen, found: list[CandidatePod], *, now: float
+) -> None:
     spec, where = seen.lease.spec, document["lease"]
     until = proven_until(seen.lease)
-    is_proven = until is not None and until > time.time()
+    is_proven = until is not None and until > now
     kind = "" if seen.lease.is_marked or not spec.holder_identity else "   (no elector)"
     text = pending_text(seen.lease)
     term = f"{spec.lease_transitions}"
-    if spec.holder_identity:
-        term += f", begun {since(spec.acquire_time)} ago"
+    if spec.holder_identity and wall_seconds(spec.acquire_time) is not None:
+        term += f", begun {since(spec.acquire_time, now)} ago"
     write_table(
         (
             ("LEASE", f"{where['namespace']}/{where['name']}"),
             ("LEADER", document["holderPod"] or NONE),
             ("IDENTITY", (spec.holder_identity or "-") + kind),
-            ("PROVEN UNTIL", f"{document['provenUntil'] or '-'}   ({seconds_left(until)})"),
+            ("PROVEN UNTIL", f"{document['provenUntil'] or '-'}   ({seconds_left(until, now)})"),
             ("TERM", term),
             ("PENDING", text or "-"),
         ),
@@ -160,19 +175,19 @@ def _write_page(document: Mapping[str, Any], seen: Seen, found: list[CandidatePo
         sys.stdout.write(f"\nNo pod of {where['namespace']} has an elector for this Lease.\n")
         return
     sys.stdout.write("\n")
-    rows = [_row(it) for it in found]
+    rows = [_row(it, now) for it in found]
     leading = {place: GREEN for place, it in enumerate(found, 1) if it.is_leader}
     write_table((_TITLES, *rows), leading)
 
 
-def _row(it: CandidatePod) -> tuple[str, ...]:
+def _row(it: CandidatePod, now: float) -> tuple[str, ...]:
     return (
         it.name + (" *" if it.is_leader else ""),
         {True: "yes", False: "no", None: "unknown"}[it.is_eligible],
         str(it.priority),
         it.status,
         it.node or "-",
-        since(it.created),
+        since(it.created, now),
     )
 
 
@@ -208,7 +223,7 @@ async def _watch_lease(cluster: Cluster, seen: Seen, changes: "_Changes") -> Non
     from edge_sidecars.apimachinery.watch_events import Bookmark, EventType
     from edge_sidecars.kubeapi import parse_event
 
-    changes.show(seen, cluster.namespace)
+    changes.show(seen, cluster)
     version = str(seen.lease.resource_version)
     async with aclosing(cluster.watch("leases", version, name=changes.lease)) as lines:
         async for line in lines:
@@ -221,7 +236,7 @@ async def _watch_lease(cluster: Cluster, seen: Seen, changes: "_Changes") -> Non
                 seen.lease = parse_lease(event.object)
             except MalformedLease as error:
                 raise Failed(f"Lease {cluster.namespace}/{changes.lease}: {error}") from error
-            changes.show(seen, cluster.namespace)
+            changes.show(seen, cluster)
     raise _Ended
 
 
@@ -239,7 +254,7 @@ async def _watch_pods(cluster: Cluster, seen: Seen, changes: "_Changes") -> None
                 seen.pods.pop(uid, None)
             else:
                 seen.pods[uid] = event.object
-            changes.show(seen, cluster.namespace)
+            changes.show(seen, cluster)
     raise _Ended
 
 
@@ -251,9 +266,9 @@ class _Changes:
         self._is_json = given.output == "json"
         self._before: object = None
 
-    def show(self, seen: Seen, namespace: str) -> None:
-        document = describe(seen, self.lease, namespace)
-        moment, *cells = _cells(seen, document)
+    def show(self, seen: Seen, cluster: Cluster) -> None:
+        document = describe(seen, self.lease, cluster.namespace)
+        moment, *cells = _cells(seen, document, now=cluster.now())
         state = {**document, "renewTime": None, "provenUntil": None} if self._is_json else cells
         if state == self._before:
             return
@@ -267,11 +282,11 @@ class _Changes:
         self._before = state
 
 
-def _cells(seen: Seen, document: Mapping[str, Any]) -> tuple[str, ...]:
+def _cells(seen: Seen, document: Mapping[str, Any], *, now: float) -> tuple[str, ...]:
     found = document["candidates"]
     eligible = sum(bool(it["eligible"]) for it in found)
     return (
-        stamp(time.time()) or "",
+        stamp(now) or "",
         document["holderPod"] or NONE,
         str(document["leaseTransitions"]),
         f"{eligible}/{len(found)}",
@@ -280,5 +295,6 @@ def _cells(seen: Seen, document: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _line(cells: tuple[str, ...]) -> str:
+    cells = tuple(map(printable, cells))
     padded = [cell.ljust(width) for cell, width in zip(cells, _WIDTHS, strict=False)]
     return "   ".join([*padded, *cells[len(_WIDTHS) :]]) + "\n"

@@ -6,13 +6,13 @@ import argparse
 import json
 import os
 import sys
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from edge_sidecars.runtime.cli.status_command import Rows, age, aligned
 from edge_sidecars.runtime.formats import rfc3339
 from elector_sidecar.commands.ctl.cluster import Cluster
+from elector_sidecar.core.history import LAST_TIME
 from elector_sidecar.core.lease import Lease, wall_seconds
 
 GREEN, RED, YELLOW = 32, 31, 33
@@ -44,7 +44,7 @@ def coloured(line: str, colour: int | None) -> str:
 
 def write_table(rows: Rows, colours: Mapping[int, int] | None = None) -> None:
     """`colours`: of rows, by their place. Three spaces between columns, as kubectl has them."""
-    lines = aligned([[_printable(cell) for cell in row] for row in rows], gap=3)
+    lines = aligned([[printable(cell) for cell in row] for row in rows], gap=3)
     for place, line in enumerate(lines):
         sys.stdout.write(coloured(line, (colours or {}).get(place)) + "\n")
 
@@ -70,18 +70,20 @@ def write_document(
 
 
 def proven_until(lease: Lease) -> float | None:
-    """Epoch seconds by the holder's clock, up to which no other may lead; None without a holder."""
+    """Epoch seconds by the holder's clock, up to which no other may lead; None without a holder, or
+    where somebody wrote a time that is none."""
     renewed, duration = wall_seconds(lease.spec.renew_time), lease.spec.lease_duration
     if not lease.spec.holder_identity or renewed is None or duration is None:
         return None
-    return renewed + duration
+    until = renewed + duration
+    return until if 0 <= until < LAST_TIME else None
 
 
-def seconds_left(until: float | None) -> str:
-    """For people: by this machine's clock."""
+def seconds_left(until: float | None, now: float) -> str:
+    """For people. `now`: epoch seconds, as `until`."""
     if until is None:
         return "-"
-    left = until - time.time()
+    left = until - now
     return f"{left:.0f}s" if left > 0 else f"over {age(-left)} ago"
 
 
@@ -89,11 +91,13 @@ def stamp(wall: float | None) -> str | None:
     return None if wall is None else rfc3339.stamp_of(wall, "seconds")
 
 
-def since(text: str | None) -> str:
-    """How long ago a time of the API server was."""
+def since(text: str | None, now: float) -> str:
+    """How long ago a time was; `now`: epoch seconds."""
     moment = wall_seconds(text)
-    return "-" if moment is None else age(max(time.time() - moment, 0))
+    return "-" if moment is None else age(max(now - moment, 0))
 
 
-def _printable(cell: str) -> str:
-    return cell if cell.isprintable() else ascii(cell)
+def printable(text: str) -> str:
+    """Without what would be a command to a terminal: such a character is written as Python's
+    escape of it."""
+    return "".join(it if it.isprintable() else ascii(it)[1:-1] for it in text)

@@ -98,7 +98,7 @@ def _parsed(lease: Lease, name: str) -> dict[str, Any] | None:
         raise MalformedMove(f"{len(text)} characters, more than {MAX_TEXT}")
     try:
         found = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise MalformedMove(f"{text!r:.80} is not JSON") from error
     if not isinstance(found, dict):
         raise MalformedMove(f"{text!r:.80} is not a JSON object")
@@ -107,8 +107,8 @@ def _parsed(lease: Lease, name: str) -> dict[str, Any] | None:
 
 def _id(found: dict[str, Any]) -> str:
     value = found.get("id")
-    if not isinstance(value, str) or not 0 < len(value) <= MAX_ID:
-        raise MalformedMove(f"id {value!r:.80} is not a text of 1 to {MAX_ID} characters")
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_ID or not value.isprintable():
+        raise MalformedMove(f"id {value!r:.80} is not a text of 1 to {MAX_ID} printable characters")
     return value
 
 

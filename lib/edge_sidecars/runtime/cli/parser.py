@@ -46,7 +46,8 @@ class Parser(argparse.ArgumentParser):
     def takes(self, action: argparse.Action, option: str | None, value: object) -> None:
         """Raises `BadInput` for an empty value of `option`, or a second one."""
         if value == "":
-            raise BadInput(f"{option} '' is empty: name a value, or drop the flag")
+            named, else_ = option or action.metavar, ", or drop the flag" if option else ""
+            raise BadInput(f"{named} '' is empty: name a value{else_}")
         if option is None or isinstance(action, argparse._AppendAction):
             return
         if action.dest in self._given:

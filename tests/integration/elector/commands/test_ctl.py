@@ -169,7 +169,8 @@ def test_what_is_pending_is_shown(fleet: Fleet) -> None:
     assert "<none>" in moving.stdout
     assert "hold until 2000-01-01T00:00:00Z; switchover to pod-7 by 2000" in moving.stdout
     assert f"No pod of {fleet.namespace} has an elector for this Lease." in moving.stdout
-    assert "ignored: '7' is not a JSON object" in ctl(config, "status", "garbled").stdout
+    garbled = ctl(config, "status", "garbled").stdout
+    assert "ignored: annotation edge-sidecars.io/hold: '7' is not a JSON object" in garbled
 
 
 def test_list_and_history_read_the_leases_alone(elected: Fleet, config: Path) -> None:

@@ -1,18 +1,24 @@
 """`kubectl elector switchover`, `hold` and `resume` upon running electors, as an operator."""
 
-from collections.abc import Iterator
+import json
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
 
+from edge_sidecars.runtime.formats import rfc3339
 from tools.harness.controlplane.api_server import ApiServer
 from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.pods.elector import ElectorPod
 from tools.harness.pods.fleet import STEADY, Fleet
 from tools.harness.pods.main import MainServer
-from tools.harness.pods.observers.observer import Observer, wait_for_leader
+from tools.harness.pods.observers.observer import Observer, wait_for, wait_for_leader
 from tools.harness.processes.command import run
+from tools.harness.processes.faketime import faketime_library
 
 OPERATOR = [
     {
@@ -52,8 +58,17 @@ class Operated:
         self.leader: ElectorPod = wait_for_leader(self.pods, timeout=20)
         self.standby = next(it for it in self.pods if it is not self.leader)
 
-    def ctl(self, *words: str) -> CompletedProcess[str]:
-        return run("ctl", *words, "--kubeconfig", str(self._kubeconfig))
+    def ctl(self, *words: str, environ: Mapping[str, str] | None = None) -> CompletedProcess[str]:
+        return run("ctl", *words, "--kubeconfig", str(self._kubeconfig), environ=environ)
+
+    def held_for(self) -> float:
+        """Seconds that the hold on the Lease still lasts."""
+        lease = self.fleet.get_lease()
+        assert lease is not None
+        asked = json.loads(lease["metadata"]["annotations"]["edge-sidecars.io/hold"])
+        until = rfc3339.parse(asked["until"])
+        assert until is not None
+        return until.timestamp() - time.time()
 
 
 @pytest.fixture
@@ -64,6 +79,11 @@ def operated(control_plane: ControlPlane, fleet: Fleet) -> Iterator[Operated]:
         with Observer(it.pods) as observer:
             yield it
     observer.assert_exclusive()
+
+
+@pytest.fixture
+def kubeconfig(control_plane: ControlPlane, fleet: Fleet) -> Path:
+    return control_plane.kubeconfig_for(fleet.namespace, "operator", OPERATOR)
 
 
 def test_a_switchover_ends_when_the_named_pod_leads(operated: Operated) -> None:
@@ -94,6 +114,71 @@ def test_a_hold_ends_the_lead_and_resume_begins_another(operated: Operated) -> N
     assert any(it.is_leader() for it in operated.pods)
     done = operated.ctl("resume", "controller")
     assert (done.returncode, "there is no hold" in done.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("clock", ["-50m", "+3h"])
+def test_the_clock_of_who_asks_does_not_count(operated: Operated, clock: str) -> None:
+    environ = {
+        "LD_PRELOAD": faketime_library(),
+        "FAKETIME": clock,
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
+    done = operated.ctl("switchover", "controller", environ=environ)
+    assert done.returncode == 0, done.stderr
+    done = operated.ctl("status", "controller", environ=environ)
+    assert "   (over" not in done.stdout, "the leader is proven by the API server's clock"
+    done = operated.ctl("hold", "controller", "--for", "20m", environ=environ)
+    assert done.returncode == 0, done.stderr
+    assert not any(it.is_leader() for it in operated.pods)
+    assert 900 < operated.held_for() < 1205
+    done = operated.ctl("resume", "controller", environ=environ)
+    assert done.returncode == 0, done.stderr
+    assert any(it.is_leader() for it in operated.pods)
+
+
+def test_a_hold_that_is_taken_off_meanwhile_is_no_hold(fleet: Fleet, kubeconfig: Path) -> None:
+    """The holder is silent, so that the command waits for its claim to end."""
+    fleet.create_empty_lease()
+    mark = {"annotations": {"edge-sidecars.io/holder": "pod-7_1"}}
+    fleet.edit(spec={"holderIdentity": "pod-7_1", "leaseDurationSeconds": 600}, metadata=mark)
+    with ThreadPoolExecutor() as threads:
+        words = ("ctl", "hold", "controller", "--kubeconfig", str(kubeconfig))
+        holding = threads.submit(run, *words)
+        is_held = partial(_has_hold, fleet)
+        wait_for(is_held, timeout=20, what="the hold")
+        fleet.edit(metadata={"annotations": {"edge-sidecars.io/hold": None}})
+        done = holding.result()
+        assert (done.returncode, "the hold was taken off" in done.stderr) == (1, True), done.stderr
+        holding = threads.submit(run, *words)
+        wait_for(is_held, timeout=20, what="the hold")
+        fleet.delete_lease()
+        done = holding.result()
+    assert done.returncode == 1
+    assert "404 NotFound" in done.stderr
+
+
+def _has_hold(fleet: Fleet) -> bool:
+    lease = fleet.get_lease()
+    return lease is not None and "edge-sidecars.io/hold" in lease["metadata"]["annotations"]
+
+
+def test_a_claim_of_before_the_hold_is_no_leader_after_it(fleet: Fleet, kubeconfig: Path) -> None:
+    """Whoever holds the Lease is dead, whatever its times say."""
+    fleet.create_empty_lease()
+    annotations = {
+        "edge-sidecars.io/holder": "pod-7_1",
+        "edge-sidecars.io/hold": '{"id":"a","until":"2100-01-01T00:00:00Z"}',
+    }
+    spec = {
+        "holderIdentity": "pod-7_1",
+        "leaseDurationSeconds": 600,
+        "renewTime": "2099-01-01T00:00:00.000000Z",
+    }
+    fleet.edit(spec=spec, metadata={"annotations": annotations})
+    flags = ("--timeout", "1s", "--kubeconfig", str(kubeconfig))
+    done = run("ctl", "resume", "controller", *flags)
+    assert done.returncode == 1
+    assert "the hold is off, and no pod leads" in done.stderr
 
 
 def test_a_holder_that_is_no_elector_is_named(fleet: Fleet, control_plane: ControlPlane) -> None:
