@@ -158,6 +158,14 @@ class Nemesis(Ordeal):
         return {"server", "lease"} if draw.target == "lease" else {"server"}
 
     def _do(self, draw: Draw) -> None:
+        try:
+            self._strike(draw)
+        except OSError as error:
+            # Of an administrator's request, which may be applied or not: on a busy machine the API
+            # server is silent for seconds. The audit log has it, if it was.
+            self._say(f"{draw.kind} {draw.target}: no answer: {error!r}")
+
+    def _strike(self, draw: Draw) -> None:
         if draw.kind == faults.RECREATE:
             faults.recreate(self._testbed, self._known)
             time.sleep(FAST_DURATION)
