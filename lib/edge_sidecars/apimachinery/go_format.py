@@ -31,6 +31,8 @@ _ESCAPES = {
 _HTML_ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 # Beyond printable ASCII without quotes and backslashes; a caller's text may have megabytes of that.
 _UNUSUAL = re.compile(r"[^ !#-\[\]-~]")
+# net/url, defaultMaxParams: of a query with more, kube-apiserver looks at none.
+MAX_PARAMETERS = 10_000
 _BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
@@ -61,6 +63,8 @@ def parse_query(text: str) -> Mapping[str, tuple[str, ...]]:
     What is not UTF-8 becomes U+FFFD, as it does in Go's JSON.
     """
     query: dict[str, list[str]] = {}
+    if text.count("&") >= MAX_PARAMETERS:
+        return {}
     for pair in text.split("&"):
         if not pair or ";" in pair or _BAD_PERCENT.search(pair):
             continue

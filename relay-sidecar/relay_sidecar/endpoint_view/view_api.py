@@ -10,6 +10,7 @@ for here.
 from http import HTTPStatus
 from typing import Final
 
+from edge_sidecars.apimachinery.request.list_options import LONGEST_SELECTORS, has_long_selectors
 from edge_sidecars.apimachinery.request.request_info import (
     ListOptions,
     RequestInfo,
@@ -20,6 +21,7 @@ from edge_sidecars.apimachinery.resources import ResourceName
 from edge_sidecars.apimachinery.status import (
     Refused,
     Status,
+    bad_request,
     expired,
     forbidden,
     not_acceptable,
@@ -86,6 +88,8 @@ class EndpointViewApi:
             await self._permit(request, info)
             await self._reach(version)
             return await self._reads.get(read)
+        if has_long_selectors(info.query):
+            raise Refused(bad_request(f"selectors are longer than {LONGEST_SELECTORS} characters"))
         options = ListOptions.parse(info.query)
         await self._permit(request, info, str(options.labels), str(options.fields))
         await self._reach(options.resource_version)

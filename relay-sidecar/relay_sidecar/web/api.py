@@ -14,7 +14,7 @@ from aiohttp import hdrs
 from multidict import MultiMapping
 
 from edge_sidecars.apimachinery.request.accept import accept_header
-from edge_sidecars.apimachinery.request.list_options import shard_selector
+from edge_sidecars.apimachinery.request.list_options import has_long_selectors, shard_selector
 from edge_sidecars.apimachinery.request.request_info import ListOptions, RequestInfo, representation
 from edge_sidecars.apimachinery.selection.shards import EVERYTHING, ShardSelector
 from edge_sidecars.apimachinery.status import (
@@ -41,9 +41,6 @@ from relay_sidecar.web.reads.reads import Reads
 from relay_sidecar.web.reads.selection import ClientRead
 from relay_sidecar.web.responses import Refusals
 
-SELECTORS: Final = ("labelSelector", "fieldSelector")
-# Characters; what is made of a megabyte, twenty of them, would stay for as long as a watch is open.
-LONGEST_SELECTORS: Final = 8192
 # Each is held against each of the streams', and against each object. No client on a node has more.
 MAX_REQUIREMENTS: Final = 128
 # Those that change their object, of all built-in and custom resources (pkg/registry of Kubernetes
@@ -118,8 +115,9 @@ class Api:
         try:
             return await self._answer(request)
         except (Refused, Unreachable) as error:
-            info = RequestInfo.parse(request.method, request.raw_path)
-            if not info.is_resource or not _is_for_want_of_link(error):
+            if not _is_for_want_of_link(error):
+                raise
+            if not RequestInfo.parse(request.method, request.raw_path).is_resource:
                 raise
             if not await self._link_settled():
                 raise
@@ -153,7 +151,7 @@ class Api:
             if not self._upstream.is_up:
                 raise Refused(no_such_resource())
             return await self._forward(request, info)
-        if has_long_selectors(info) or not is_of_known_shards(info):
+        if has_long_selectors(info.query) or not is_of_known_shards(info):
             return await self._forward(request, info)
         read = ClientRead(request, info, representation(request.headers.get("Accept", "")))
         if not read.wanted.fits(info.verb):
@@ -221,11 +219,6 @@ def is_kept(info: RequestInfo, headers: MultiMapping[str]) -> bool:
         and is_learned_from(info, headers)
         and not info.subresource
     )
-
-
-def has_long_selectors(info: RequestInfo) -> bool:
-    """Before anything is made of them."""
-    return sum(len(it) for key in SELECTORS for it in info.query.get(key, ())) > LONGEST_SELECTORS
 
 
 def has_many_requirements(options: ListOptions) -> bool:

@@ -15,7 +15,7 @@ from typing import Final
 from aiohttp import hdrs
 
 from edge_sidecars.apimachinery.request.accept import takes_gzip
-from edge_sidecars.apimachinery.request.request_info import RequestInfo
+from edge_sidecars.apimachinery.request.request_info import LONGEST_PATH, RequestInfo
 from edge_sidecars.apimachinery.status import Refused, Status
 from edge_sidecars.runtime.log import Sparing, fields, logger
 from edge_sidecars.runtime.web import aiohttp_web as web
@@ -114,7 +114,9 @@ class Refusals:
 
 def _what(request: web.BaseRequest) -> tuple[str, str, str]:
     """Verb, resource with its group and subresource, and namespace/name; the path's own text is
-    given only where it is a resource's."""
+    given only where it is a resource's. Of what is long nothing is made: a stranger may send it."""
+    if len(request.raw_path) > LONGEST_PATH:
+        return request.method.lower()[:10], "", ""
     try:
         info = RequestInfo.parse(request.method, request.raw_path)
     except Refused:

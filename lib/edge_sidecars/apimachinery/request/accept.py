@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cmp_to_key
+from typing import Final
 
 from edge_sidecars.apimachinery.lru import lru
 
@@ -52,6 +53,8 @@ OTHER = Representation(Form.OTHER)
 
 # Headers are few; a client that makes up new ones all the time must not grow the process.
 _CACHE_SIZE = 256
+# Characters; a browser sends a hundred. Of a longer one upstream makes what it likes.
+LONGEST_ACCEPT: Final = 8192
 # What the routes of built-in resources say they produce: no wildcard but */* leads to them.
 _ROUTED = ("*/*", "application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
 # Clauses: beyond it Go takes another algorithm, and insertion takes the square of the time.
@@ -69,6 +72,8 @@ def representation(accept: str) -> Representation:
     """
     if not accept:
         return WHOLE
+    if len(accept) > LONGEST_ACCEPT:
+        return OTHER
     if not any(part.partition(";")[0].strip(" ") in _ROUTED for part in accept.split(",")):
         return OTHER
     served = [found for clause in clauses(accept) if (found := _served(clause)) is not None]

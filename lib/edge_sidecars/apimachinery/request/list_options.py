@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from http import HTTPStatus
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from edge_sidecars.apimachinery.go_format import json_text, parse_int64, parse_uint64, quote
 from edge_sidecars.apimachinery.selection.fields import NAME, FieldSelector
@@ -29,6 +29,10 @@ S = TypeVar("S", LabelSelector, FieldSelector, ShardSelector)
 
 _MATCH = "resourceVersionMatch"
 SHARD_SELECTOR = "shardSelector"
+SELECTORS: Final = ("labelSelector", "fieldSelector")
+# Characters; what is made of a megabyte, twenty of them, takes a second, and would stay for as long
+# as a watch is open.
+LONGEST_SELECTORS: Final = 8192
 
 
 class VersionMatch(StrEnum):
@@ -96,9 +100,17 @@ def asks_for_watch(query: Query) -> bool:
     return _flag(query, "watch")
 
 
+def has_long_selectors(query: Query) -> bool:
+    """Before anything is made of them."""
+    return sum(len(it) for key in SELECTORS for it in query.get(key, ())) > LONGEST_SELECTORS
+
+
 def pinned_name(query: Query) -> str:
     """The name that `metadata.name=` asks for, which kube-apiserver authorizes by; "" where there
-    is none, or where it cannot be part of a path, or where the query cannot be read."""
+    is none, or where it cannot be part of a path, or where the query cannot be read, or beside long
+    selectors, which only upstream reads."""
+    if has_long_selectors(query):
+        return ""
     try:
         name = _decoded(query).fields.exact(NAME) or ""
     except Refused:

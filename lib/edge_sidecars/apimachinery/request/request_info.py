@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Final
 from urllib.parse import unquote
 
 from edge_sidecars.apimachinery.go_format import parse_query
@@ -42,6 +43,9 @@ _PATH_VERBS = ("proxy", "watch")
 _NAMESPACE_SUBRESOURCES = ("status", "finalize")
 # Path segments of characters that need no escape: RFC 3986, 3.3, pchar without pct-encoded.
 _PLAIN = re.compile(r"(?:/[A-Za-z0-9._~!$&'()*+,;=:@-]+)+")
+# Characters; of a name as long as it may be, percent-encoded, in each of a path's parts there is
+# less.
+LONGEST_PATH: Final = 8192
 # Clients ask for the same few targets again and again, but for versions and time-outs in them.
 _CACHE_SIZE = 1024
 
@@ -49,8 +53,9 @@ _CACHE_SIZE = 1024
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestInfo:
     """Of a request that is not for a resource only method, path, query and `verb` are set, the
-    method in lower case. `path` is percent-decoded. `name` is that of the path or, of a list or
-    watch, the one that its field selector pins. `parts` begin with the resource."""
+    method in lower case. `path` is percent-decoded, but for one that is too long to be a
+    resource's. `name` is that of the path or, of a list or watch, the one that its field selector
+    pins. `parts` begin with the resource."""
 
     method: str
     path: str
@@ -77,7 +82,10 @@ class RequestInfo:
 def _parse(method: str, target: str) -> RequestInfo:
     text = target.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     raw_path, _, raw_query = text.partition("?")
-    path, query = unquote(raw_path), MappingProxyType(parse_query(raw_query))
+    query = MappingProxyType(parse_query(raw_query))
+    if len(raw_path) > LONGEST_PATH:
+        return RequestInfo(method=method, path=raw_path, query=query, verb=method.lower())
+    path = unquote(raw_path)
     outside = RequestInfo(method=method, path=path, query=query, verb=method.lower())
     prefix, *parts = path.strip("/").split("/")
     group, parts = (parts[0], parts[1:]) if prefix == "apis" and parts else ("", parts)

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edge_sidecars.apimachinery.go_format import (
+    MAX_PARAMETERS,
     json_text,
     parse_int64,
     parse_query,
@@ -90,6 +91,12 @@ def test_unsigned_integers_have_no_sign_and_one_bit_more() -> None:
 )
 def test_queries_are_read(text: str, query: dict[str, tuple[str, ...]]) -> None:
     assert parse_query(text) == query
+
+
+def test_of_a_query_with_too_many_parameters_none_counts() -> None:
+    """As net/url: kube-apiserver then lists where `watch` is one of them."""
+    assert len(parse_query("&".join(f"a{it}=1" for it in range(MAX_PARAMETERS)))) == MAX_PARAMETERS
+    assert parse_query("watch=1" + "&" * MAX_PARAMETERS) == {}
 
 
 @given(number=st.integers(-(2**63), 2**63 - 1))

@@ -9,9 +9,15 @@ from collections.abc import Callable
 
 import pytest
 
-from edge_sidecars.apimachinery.go_format import parse_query, quote
-from edge_sidecars.apimachinery.request.accept import representation
-from edge_sidecars.apimachinery.request.request_info import RequestInfo
+from edge_sidecars.apimachinery.go_format import MAX_PARAMETERS, parse_query, quote
+from edge_sidecars.apimachinery.request.accept import (
+    LONGEST_ACCEPT,
+    OTHER,
+    WHOLE,
+    representation,
+)
+from edge_sidecars.apimachinery.request.list_options import LONGEST_SELECTORS
+from edge_sidecars.apimachinery.request.request_info import LONGEST_PATH, RequestInfo
 from edge_sidecars.apimachinery.selection.fields import FieldSelector
 from edge_sidecars.apimachinery.selection.labels import LabelSelector
 from edge_sidecars.apimachinery.selection.shards import ShardSelector
@@ -30,12 +36,12 @@ def many(form: str, mark: str, size: int = LONGEST) -> str:
 @pytest.mark.parametrize(
     ("read", "text"),
     [
-        (parse_query, "a&" * (LONGEST // 2)),
-        (parse_query, many("a{}={}", "&")),
-        (lambda it: RequestInfo.parse("GET", f"/api/v1/pods?{it}"), "a=1&" * (LONGEST // 4)),
+        (parse_query, "a&" * (MAX_PARAMETERS - 1)),
+        (parse_query, many("a{}={}", "&", 4 * MAX_PARAMETERS)),
+        (lambda it: RequestInfo.parse("GET", f"/api/v1/pods?{it}"), "a=1&" * (MAX_PARAMETERS - 1)),
         (quote, "\0" * LONGEST),
-        (representation, "application/json," + many("a{}/b;q=0.{}", ",")),
-        (representation, "application/json," + "*/*;q=0.1," * (LONGEST // 10)),
+        (representation, "application/json," + many("a{}/b;q=0.{}", ",", LONGEST_ACCEPT - 100)),
+        (representation, "application/json," + "*/*;q=0.1," * (LONGEST_ACCEPT // 10 - 10)),
         (LabelSelector.parse, many("a!=b{}", ",")),
         (FieldSelector.parse, many("metadata.name!=b{}", ",")),
     ],
@@ -45,6 +51,18 @@ def test_a_long_text_is_read_in_time(read: Callable[[str], object], text: str) -
     began = time.process_time()
     read(text)
     assert time.process_time() - began < ENOUGH
+
+
+def test_a_long_target_is_taken_apart_no_further_than_to_pass_it_on() -> None:
+    """It is, before its sender is known: others would wait for a second meanwhile."""
+    name = "fieldSelector=metadata.name%3Dx"
+    assert RequestInfo.parse("GET", f"/api/v1/pods?{name}").name == "x"
+    labels = "labelSelector=" + "a," * (LONGEST_SELECTORS // 2)
+    assert RequestInfo.parse("GET", f"/api/v1/pods?{name}&{labels}").name == ""
+    long = RequestInfo.parse("GET", "/api/v1/pods/" + "%41" * LONGEST_PATH)
+    assert (long.is_resource, long.is_canonical) == (False, False)
+    assert representation("application/json") == WHOLE
+    assert representation("application/json," + "a/b," * LONGEST_ACCEPT) == OTHER
 
 
 def test_many_values_are_looked_up_in_time() -> None:

@@ -2,11 +2,10 @@
 
 import pytest
 
+from edge_sidecars.apimachinery.request.list_options import LONGEST_SELECTORS, has_long_selectors
 from edge_sidecars.apimachinery.request.request_info import ListOptions, RequestInfo
 from relay_sidecar.web.api import (
-    LONGEST_SELECTORS,
     MAX_REQUIREMENTS,
-    has_long_selectors,
     has_many_requirements,
 )
 
@@ -29,7 +28,7 @@ def test_long_selectors_are_told_before_anything_is_made_of_them(
     verb: str, query: str, is_long: bool
 ) -> None:
     info = RequestInfo.parse("GET", f"/api/v1/pods?{verb}{query}")
-    assert has_long_selectors(info) is is_long
+    assert has_long_selectors(info.query) is is_long
 
 
 @pytest.mark.parametrize("count", [MAX_REQUIREMENTS, MAX_REQUIREMENTS + 1])
