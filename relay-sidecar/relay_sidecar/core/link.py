@@ -13,7 +13,7 @@ its certificate, and the API server itself is asked in doubt and each `BRIEF_IN_
 """
 
 import math
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Collection, Mapping
 from enum import Enum, auto
 from typing import Final
 
@@ -41,6 +41,11 @@ RISE, FALL = 0.5, 0.25
 NOBODY_THERE: Final = frozenset({502, 503, 504})
 # What upstream says where it is there and fails: the webhook of a conversion, or etcd behind it.
 FAILING: Final = NOBODY_THERE | {500}
+# Media types of pages for people: of a gateway, a portal or a login before the API server, which
+# has none of its own, whatever status they come with.
+_PAGES: Final = frozenset({"text/html", "application/xhtml+xml"})
+# Of a portal: kube-apiserver redirects no probe.
+REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 UNAUTHORIZED: Final = 401
 # RFC 9110, 10.2.4: Server, which kube-apiserver does not send; of a relay that cannot pass a
 # request on. What it passes on is as upstream sent it.
@@ -64,11 +69,25 @@ class LinkEvidence(Enum):
     """This process lacked a descriptor, memory or disk for it: that says nothing about the link."""
 
 
-def is_of_api_server(status: int, headers: Container[str]) -> bool:
+def is_page(headers: Mapping[str, str]) -> bool:
+    return headers.get("Content-Type", "").partition(";")[0].strip().lower() in _PAGES
+
+
+def is_of_gateway(status: int, headers: Mapping[str, str]) -> bool:
+    """Whether this is what a gateway answers when there is no API server, or a portal before it."""
+    return status in NOBODY_THERE or is_page(headers)
+
+
+def is_of_api_server(status: int, headers: Mapping[str, str]) -> bool:
     """Whether an answer shows that the API server is there. What a gateway answers when there is no
     API server is no sign of it; nor is it one of its absence: an API server answers the same when
     it cannot do something now. Another relay whose answer has an age has not reached it."""
-    return status not in NOBODY_THERE and AGE not in headers
+    return not is_of_gateway(status, headers) and AGE not in headers
+
+
+def is_failure(status: int, headers: Mapping[str, str]) -> bool:
+    """Whether an answer to a read is none: what is kept is better."""
+    return status in FAILING or is_page(headers)
 
 
 def failure_evidence(*, is_late: bool, is_full: bool = False) -> LinkEvidence:

@@ -24,12 +24,15 @@ from edge_sidecars.runtime.clock import boottime
 from edge_sidecars.runtime.log import fields, logger, sparing
 from relay_sidecar.core.link import (
     NOBODY_THERE,
+    REDIRECTS,
     SERVER,
     UNAUTHORIZED,
     LinkEvidence,
     ProbeReply,
     ProbeRequests,
     UpstreamLink,
+    is_of_gateway,
+    is_page,
 )
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Blob
@@ -349,9 +352,10 @@ class LinkProbe:
             if self._probing.briefly_answered(reply) and not self._is_in_doubt:
                 return LinkEvidence.ANSWERED
         reply = await self._send("GET", PATH)
-        if reply.status in NOBODY_THERE:
+        if is_of_gateway(reply.status, reply.headers) or reply.status in REDIRECTS:
             is_relay = reply.headers.get("Server") == SERVER
-            self._cause = f"{self._transport.url} answers {reply.status} to {PATH}"
+            page = ", with a web page" if is_page(reply.headers) else ""
+            self._cause = f"{self._transport.url} answers {reply.status} to {PATH}{page}"
             return LinkEvidence.RELAYED if is_relay else LinkEvidence.REFUSED
         self.authenticated(reply.status)
         self._probing.answered(reply)

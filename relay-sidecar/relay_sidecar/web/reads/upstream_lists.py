@@ -32,7 +32,7 @@ from edge_sidecars.apimachinery.store import fingerprint_of
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.core.caching import AGE, Staleness
-from relay_sidecar.core.link import FAILING
+from relay_sidecar.core.link import is_failure, is_of_gateway
 from relay_sidecar.core.sharding import upstream_target
 from relay_sidecar.core.stream.commands import ListEvidence
 from relay_sidecar.streams.fanout import StreamView
@@ -115,12 +115,12 @@ class UpstreamLists:
         if not listing.options.continue_token:
             self._streams.askings.asked(listing.scope, now=self._freshness.now())
         before = self._before(listing.scope)
-        has_cache = (
-            (is_stuck or not is_last_resort)
-            and not listing.options.continue_token
+        is_kept = (
+            not listing.options.continue_token
             and takes_whole(listing.wanted)
             and bool(self._streams.covering(listing.scope))
         )
+        has_cache = is_kept and (is_stuck or not is_last_resort)
         patience = self._freshness.patience(has_answer=has_cache)
         streamed = None if is_last_resort else self._streamed(listing, before)
         try:
@@ -131,7 +131,10 @@ class UpstreamLists:
             if streamed is not None and listing.is_latest and AGE not in answer.headers:
                 streamed.end()
             return answer
-        if has_cache and (answer.status in FAILING or self._is_behind(listing, answer)):
+        if is_kept and is_of_gateway(answer.status, answer.headers):
+            return None
+        is_none = is_failure(answer.status, answer.headers) or self._is_behind(listing, answer)
+        if has_cache and is_none:
             return None
         if answer.status == HTTPStatus.OK:
             with suppress(NoRoom):  # what there is no room for is passed on all the same

@@ -89,6 +89,17 @@ def from_a_gateway(plane: ControlPlane, folder: Path, stack: ExitStack) -> str:
     return kubeconfig(stack.enter_context(RawServer(answer)).url)
 
 
+def from_a_portal(status: str) -> Server:
+    """Where one is to log in first."""
+    headers = "Content-Type: text/html\r\nLocation: /login\r\n"
+
+    def answer(connection: Connection) -> None:
+        while connection.request():
+            connection.answer(b"<html>log in</html>", status=status, headers=headers)
+
+    return lambda plane, folder, stack: kubeconfig(stack.enter_context(RawServer(answer)).url)
+
+
 def by_proxy(
     refusal: str = "", *, password: str = "", silent: bool = False, gone: bool = False
 ) -> Server:
@@ -121,6 +132,8 @@ CAUSES: dict[str, tuple[Server, str]] = {
     "https-to-http": (https_where_it_speaks_http, "SSL"),
     "silence": (without_an_answer, "no answer"),
     "gateway": (from_a_gateway, "502"),
+    "portal": (from_a_portal("200 OK"), "answers 200 to /livez, with a web page"),
+    "portal-elsewhere": (from_a_portal("302 Found"), "answers 302 to /livez"),
 }
 
 

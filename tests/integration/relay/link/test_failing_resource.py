@@ -31,6 +31,8 @@ NAMES = ["a", "b"]
 # Seconds: --read-timeout; less than what the relay would wait for anything else.
 READ_TIMEOUT, REQUEST_TIMEOUT, SOON = 2.0, 12.0, 20.0
 STATUSES = {500: "500 Internal Server Error", 403: "403 Forbidden", 503: "503 Service Unavailable"}
+# What a gateway, or a portal, answers for people.
+PAGES = {200: "200 OK", 404: "404 Not Found"}
 
 
 def widget(name: str) -> Json:
@@ -61,6 +63,9 @@ class Upstream:
         verb = "watch" if "watch=true" in query else "list" if path == PATH else "get"
         if not path.startswith(PATH):
             connection.answer(b"{}")
+        elif verb in self.broken and self.status in PAGES:
+            page = "Content-Type: text/html\r\n"
+            connection.answer(b"<html>", status=PAGES[self.status], headers=page)
         elif verb in self.broken:
             code = STATUSES[self.status]
             status = {"kind": "Status", "apiVersion": "v1", "message": code, "code": self.status}
@@ -114,7 +119,7 @@ VERBS = {"list": ("list",), "watch": ("watch",), "all": ("list", "watch", "get")
 
 
 @pytest.mark.parametrize("broken", VERBS)
-@pytest.mark.parametrize("status", [500, 503])
+@pytest.mark.parametrize("status", [500, 503, *PAGES])
 def test_what_is_kept_of_a_failing_resource_is_answered_with_its_age(
     broken: str, status: int
 ) -> None:

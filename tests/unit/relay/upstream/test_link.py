@@ -24,7 +24,15 @@ def up() -> UpstreamLink:
 
 @pytest.mark.parametrize(
     ("status", "headers", "is_there"),
-    [(200, {}, True), (409, {}, True), (503, {}, False), (200, {"Age": "3"}, False)],
+    [
+        (200, {}, True),
+        (409, {"Content-Type": "application/json"}, True),
+        (404, {"Content-Type": "text/plain; charset=utf-8"}, True),
+        (503, {}, False),
+        (200, {"Age": "3"}, False),
+        (200, {"Content-Type": "text/html; charset=utf-8"}, False),
+        (404, {"Content-Type": "Text/HTML"}, False),
+    ],
 )
 def test_neither_a_gateway_nor_a_relay_that_is_offline_is_the_api_server(
     status: int, headers: dict[str, str], is_there: bool
