@@ -42,10 +42,10 @@ class LocalApiServer:
         self._tasks: set[asyncio.Task[Answer]] = set()
 
     @classmethod
-    async def open(cls, directory: Path | None, *, wall: Callable[[], float] = time.time) -> Self:
+    async def open(cls, directory: Path | None) -> Self:
         """`directory` None: nothing is kept. Raises `Unusable` where what is there cannot be, and
         `DirectoryInUse` where another process has it."""
-        ledger = ObjectStore(Catalog(builtin_resources()), wall)
+        ledger = ObjectStore(Catalog(builtin_resources()), time.time)
         boot = await asyncio.to_thread(boot_id)
         storage: Storage
         if directory is None:
@@ -54,7 +54,7 @@ class LocalApiServer:
             storage = SqliteStorage(directory, boot=boot, settled=ledger.settled)
         ledger.restore(storage, await storage.load(), boot)
         Definitions(ledger)
-        server = cls(ledger, storage, lambda: datetime.fromtimestamp(wall(), UTC))
+        server = cls(ledger, storage, lambda: datetime.now(UTC))
         await server._make_namespaces()
         return server
 

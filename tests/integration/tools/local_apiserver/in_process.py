@@ -32,30 +32,20 @@ class Told(NamedTuple):
 
 
 class InProcess:
-    """`directory` None: nothing is kept. `collects`: the background work runs. `clock_ahead`:
-    seconds by which its clock is before everybody else's; may be changed."""
+    """`directory` None: nothing is kept. `collects`: the background work runs."""
 
-    def __init__(
-        self,
-        directory: Path | None = None,
-        *,
-        collects: bool = True,
-        clock_ahead: float = 0.0,
-    ) -> None:
+    def __init__(self, directory: Path | None = None, *, collects: bool = True) -> None:
         self._directory = directory
         self._collects = collects
         self._loop = asyncio.new_event_loop()
         self._collecting: asyncio.Task[None] | None = None
-        self.clock_ahead = clock_ahead
 
     def __enter__(self) -> Self:
         self.server = self._loop.run_until_complete(self._open())
         return self
 
     async def _open(self) -> LocalApiServer:
-        server = await LocalApiServer.open(
-            self._directory, wall=lambda: time.time() + self.clock_ahead
-        )
+        server = await LocalApiServer.open(self._directory)
         if self._collects:
             self._collecting = asyncio.create_task(server.run())
         return server
@@ -126,10 +116,6 @@ class InProcess:
         """All of a resource, whatever their namespace."""
         found = self.server.collection(RequestInfo.parse("GET", path).resource).objects
         return [json.loads(found[key].raw) for key in sorted(found)]
-
-    def document(self, path: str, accept: str = JSON) -> Json | None:
-        answer = self._loop.run_until_complete(self.server.document(path, accept))
-        return None if answer is None else json.loads(answer.body)
 
     def play(self, work: Coroutine[Any, Any, T]) -> T:
         """What several clients do at the same time."""
