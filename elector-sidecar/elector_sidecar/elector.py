@@ -306,9 +306,16 @@ class Elector:
                 extra=fields(
                     lease=f"{status.namespace}/{status.name}",
                     reason=status.reason,
-                    why="a leader that is cut off may still act; --on-missing take does not wait",
+                    why=self._why_missing_waits(),
                 ),
             )
+
+    def _why_missing_waits(self) -> str:
+        if self.config.take_missing:
+            return "--on-missing take creates it at once, if no holder was seen"
+        why = "a leader that is cut off may still act"
+        is_flag = self.config.shards is None  # with shards it is refused
+        return f"{why}; --on-missing take does not wait" if is_flag else why
 
     def _log_end(self) -> None:
         """What becomes of the Lease, for who waits for the next leader."""
