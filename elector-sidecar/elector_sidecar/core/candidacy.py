@@ -192,7 +192,8 @@ class Candidacy:
     def _free_from(self, now: float) -> float:
         return self.moves.free_from(now, self.observed.lease, wall=self._wall(now))
 
-    def _ask_at(self, now: float) -> float:
+    def ask_at(self, now: float) -> float:
+        """When to ask the holder for a switchover to this pod; +inf: never."""
         return self.moves.ask_at(now, self.observed.lease, wall=self._wall(now))
 
     def _wall(self, now: float) -> float:
@@ -214,7 +215,7 @@ class Candidacy:
                 # Renewing keeps the others off while the main stops; it acquires nothing new.
                 return self.observed.free_at() if self.holds_record else math.inf
             case Intent.CONTEND:
-                return min(self._contend_at(now), self._ask_at(now))
+                return min(self._contend_at(now), self.ask_at(now))
 
     def _contend_at(self, now: float) -> float:
         free_from = self._free_from(now)

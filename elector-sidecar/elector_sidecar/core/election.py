@@ -123,6 +123,12 @@ class Election:
         """What the Lease asks that is not done, and why, in words; "" for nothing."""
         return self._candidacy.problem(now)
 
+    def asks_at(self, now: float) -> float | None:
+        """When this candidate asks for the lead by its priority, as far as it is known; None: it
+        does not."""
+        found = self._candidacy.ask_at(now)
+        return found if self.intent is Intent.CONTEND and found < math.inf else None
+
     def name_successor(self, switchover: Switchover) -> None:
         """The next release leaves the Lease to that pod first."""
         self._candidacy.moves.name_successor(switchover)

@@ -32,6 +32,7 @@ from elector_sidecar.elector import Elector
 from elector_sidecar.metrics import measure
 from elector_sidecar.status import ElectorStatus
 from elector_sidecar.web.document_stream import follow
+from elector_sidecar.web.page_document import page_document
 from elector_sidecar.web.wait_limit import (
     MAX_WAIT,
     RENEWAL_POLL,
@@ -182,14 +183,8 @@ class ElectorEndpoints:
         return status.json()
 
     def _shown(self) -> bytes:
-        """For people: no hand-over waits for the validity that it names."""
-        now = boottime()
-        status = self._elector.status(now)
-        self._elector.note_told(status)
-        shards = b"null" if self._more is None else self._more.shown(now)
-        terms = [it.document() for it in self._elector.history or ()]
-        history = dumps(terms, separators=(",", ":")).encode()
-        return b'{"leader":%b,"history":%b,"shards":%b}' % (status.json(), history, shards)
+        shards = b"null" if self._more is None else self._more.shown(boottime())
+        return page_document(self._elector, shards)
 
     def _tell(self, status: ElectorStatus) -> None:
         # Kubelet's 200 brings a main its traffic, whatever the listener promises.

@@ -3,7 +3,7 @@
 import argparse
 
 from elector_sidecar.commands.ctl.cluster import NONE, Cluster
-from elector_sidecar.commands.ctl.status import pending, pending_text
+from elector_sidecar.commands.ctl.status import pending_text
 from elector_sidecar.commands.ctl.verb import (
     proven_until,
     seconds_left,
@@ -12,6 +12,7 @@ from elector_sidecar.commands.ctl.verb import (
     write_document,
 )
 from elector_sidecar.core.lease import Lease, pod_name
+from elector_sidecar.core.moves.pending import pending
 from elector_sidecar.shards.members.member_lease import MEMBER_ANNOTATION
 from elector_sidecar.shards.table.shard_table import TABLE_ANNOTATION
 

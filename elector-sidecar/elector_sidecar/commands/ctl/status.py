@@ -35,14 +35,8 @@ from elector_sidecar.core.lease import (
     pod_name,
     wall_seconds,
 )
-from elector_sidecar.core.moves.annotations import (
-    HOLD_ANNOTATION,
-    SWITCHOVER_ANNOTATION,
-    MalformedMove,
-    hold_of,
-    priority_of,
-    switchover_of,
-)
+from elector_sidecar.core.moves.annotations import priority_of
+from elector_sidecar.core.moves.pending import pending
 
 # Seconds before a watch that broke is begun anew, with a read before it.
 AGAIN = 1.0
@@ -116,23 +110,6 @@ def describe(seen: Seen, name: str, namespace: str) -> dict[str, Any]:
             for it in seen.candidates(name, namespace)
         ],
     }
-
-
-def pending(lease: Lease) -> dict[str, Any]:
-    """What the annotations ask for; `problem`: why one of them asks nothing."""
-    found: dict[str, Any] = {"switchover": None, "hold": None, "problem": ""}
-    problems = []
-    try:
-        if switchover := switchover_of(lease):
-            found["switchover"] = {"to": switchover.to, "until": stamp(switchover.until)}
-    except MalformedMove as error:
-        problems.append(f"annotation {SWITCHOVER_ANNOTATION}: {error}")
-    try:
-        if hold := hold_of(lease):
-            found["hold"] = {"until": stamp(hold.until)}
-    except MalformedMove as error:
-        problems.append(f"annotation {HOLD_ANNOTATION}: {error}")
-    return found | {"problem": "; ".join(problems)}
 
 
 def pending_text(lease: Lease) -> str:

@@ -133,15 +133,71 @@ _SHARDS = {
 }
 
 
+_MOVES = {
+    "switchover": None,
+    "hold": None,
+    "problem": "",
+    "priority": 0,
+    "leaderPriority": 0,
+    "asksInSeconds": None,
+}
+_PRIORITY = _MOVES | {"priority": 5, "leaderPriority": 2, "asksInSeconds": 24.2}
+_SWITCHOVER = _MOVES | {"switchover": {"to": MARKUP, "until": "2026-11-28T22:04:00Z"}}
+_HOLD = _MOVES | {"hold": {"until": "2026-11-29T00:00:00Z"}}
+
+
+def _candidate(pod: str, **more: Any) -> dict[str, Any]:
+    unknown = {"own": False, "leads": False, "named": False, "ledUntil": None}
+    return {"pod": pod, **unknown, "priority": None, "eligible": None, **more}
+
+
+_CANDIDATES = [
+    _candidate("web-0", own=True, leads=True, priority=0, eligible=True),
+    _candidate(MARKUP, named=True, ledUntil="2026-11-28T22:00:20Z"),
+    _candidate("web-2", ledUntil="2026-11-28T21:00:01Z"),
+]
+
+
 def _elector(**more: Any) -> dict[str, Any]:
-    return {"leader": _LEADER, "history": [], "shards": None, **more}
+    own = [_candidate("web-0", own=True, priority=0, eligible=True)]
+    found = {"history": [], "candidates": own, "moves": _MOVES, "shards": None}
+    return {"leader": _LEADER, **found, **more}
 
 
 ELECTOR = (
     State(
         "leader",
-        _elector(history=_HISTORY),
-        ("web-0 leads", "lead is proven for", "released at shutdown", "seen", MARKUP),
+        _elector(history=_HISTORY, candidates=_CANDIDATES),
+        (
+            "web-0 leads",
+            "lead is proven for",
+            "released at shutdown",
+            "seen",
+            "this pod, leads",
+            "kubectl elector status web -n default",
+            "Nothing is pending",
+            MARKUP,
+        ),
+    ),
+    State(
+        "switchover",
+        _elector(moves=_SWITCHOVER, candidates=_CANDIDATES),
+        (f"A switchover to {MARKUP} is asked for", "named by the switchover, led until"),
+    ),
+    State(
+        "switchover that is not done",
+        _elector(moves=_SWITCHOVER | {"problem": f"the switchover came too late {MARKUP}"}),
+        (f"Not done: the switchover came too late {MARKUP}",),
+    ),
+    State(
+        "hold",
+        _elector(leader=_LEADER | _STANDBY | {"holder": "", "holderPod": ""}, moves=_HOLD),
+        ("No pod leads: a hold keeps every elector out", "A hold keeps every elector out until"),
+    ),
+    State(
+        "priority",
+        _elector(leader=_LEADER | _STANDBY, moves=_PRIORITY),
+        ("asks for the lead in 24s: its priority is 5, the leader's 2",),
     ),
     State(
         "standby",
@@ -154,7 +210,11 @@ ELECTOR = (
         ("Who leads is not known", "no contact with the API server yet", "none yet"),
     ),
     State("nobody", _elector(leader=_LEADER | _STANDBY | {"holderPod": ""}), ("No pod leads",)),
-    State("shards", _elector(shards=_SHARDS), ("6 of 16", "2 shards have no owner", MARKUP)),
+    State(
+        "shards",
+        _elector(shards=_SHARDS, moves=None, candidates=[]),
+        ("6 of 16", "2 shards have no owner", MARKUP),
+    ),
 )
 
 # ── relay ──

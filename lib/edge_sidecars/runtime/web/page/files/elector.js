@@ -1,4 +1,5 @@
-// Who leads, for how long that is proven, the terms before, and shards as a ring.
+// Who leads, for how long that is proven, who could, what is pending, the terms before, and shards
+// as a ring.
 import { age, countdown, el, facts, headline, key, moment, section, seconds, start, strip, svg, table } from "./shell.js";
 
 // The longest validity seen: what a full bar is.
@@ -21,6 +22,31 @@ function terms(history, wall) {
   return section("Terms",
     strip(`${history.length} terms, the last of ${podOf(history.at(-1).holder)}`, begin, wall, spans),
     table("terms, the newest first", ["pod", "from", "to", "for", "why it ended", "known"], rows));
+}
+
+// How an elector, which reads no pods, knows a candidate.
+const known = (it) => [it.own && "this pod", it.leads && "leads", it.named && "named by the switchover",
+  it.ledUntil && ["led until ", moment(it.ledUntil)]].filter(Boolean).flatMap((each, place) => (place ? [", ", each] : [each]));
+
+function candidates(found, lease) {
+  if (!found?.length) return null;
+  const yes = (value) => (value === null ? "not known here" : value ? "yes" : "no");
+  return section("Candidates that this elector knows",
+    table("candidates", ["pod", "known as", "eligible", "priority"],
+      found.map((it) => [it.pod, el("span", {}, known(it)), yes(it.eligible), it.priority ?? "not known here"])),
+    el("p", { class: "faint" }, `An elector reads no pods: kubectl elector status ${lease.name} -n ${lease.namespace} lists every candidate.`));
+}
+
+function pending(moves) {
+  if (!moves) return null;
+  const { switchover, hold, problem, asksInSeconds } = moves;
+  const lines = [
+    hold && el("p", { class: "warn" }, "A hold keeps every elector out until ", moment(hold.until), "."),
+    switchover && el("p", { class: "warn" }, `A switchover to ${switchover.to || "any other pod"} is asked for, to begin by `, moment(switchover.until), "."),
+    (asksInSeconds ?? null) !== null && el("p", { class: "warn" }, `This pod asks for the lead in ${age(asksInSeconds)}: its priority is ${moves.priority}, the leader's ${moves.leaderPriority}.`),
+    problem && el("p", { class: "bad" }, `Not done: ${problem}`),
+  ].filter(Boolean);
+  return section("Pending", lines.length ? lines : el("p", {}, "Nothing is pending."));
 }
 
 function arc(number, of, kind, title) {
@@ -57,7 +83,8 @@ function draw(status, wall) {
   const { leader, shards } = status;
   const isKnown = leader.lastContactSeconds !== null;
   full = Math.max(full, leader.remainingSeconds, shards?.remainingSeconds ?? 0);
-  const who = leader.holderPod ? `${leader.holderPod} leads` : isKnown ? "No pod leads" : "Who leads is not known";
+  const none = status.moves?.hold ? "No pod leads: a hold keeps every elector out" : "No pod leads";
+  const who = leader.holderPod ? `${leader.holderPod} leads` : isKnown ? none : "Who leads is not known";
   const shown = leader.isLeader ? leader.remainingSeconds : null;
   return [
     headline(who, leader.holderPod ? "good" : "bad"),
@@ -75,6 +102,8 @@ function draw(status, wall) {
         ["fencing token", leader.fencingToken],
         ["last contact", isKnown ? `${age(leader.lastContactSeconds)} ago` : "none yet"],
       ])),
+    pending(status.moves),
+    candidates(status.candidates, leader.lease),
     terms(status.history, wall),
     ring(shards),
   ].filter((it) => it !== null);
