@@ -11,7 +11,6 @@ because a disk may be slow.
 import asyncio
 import re
 import socket
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -33,6 +32,8 @@ INTERVAL: Final = 1.0
 STALLED: Final = 10.0
 # Bytes that wait in the kernel; ours has one document beside.
 SEND_BUFFER: Final = 16 * 1024
+# Bytes: the most that uvloop takes, which has it in an int of C.
+UNLIMITED: Final = 2**31 - 1
 # Seconds after which a page that found no place is to ask again.
 RETRY_AFTER: Final = "5"
 
@@ -105,7 +106,7 @@ class ServedPage:
         sock = transport.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
         # A write never waits: nothing more is written to a client that has not read the last.
-        transport.set_write_buffer_limits(high=sys.maxsize)
+        transport.set_write_buffer_limits(high=UNLIMITED)
         connection = request.protocol
         if isinstance(connection, Connection):
             connection.is_lively = True

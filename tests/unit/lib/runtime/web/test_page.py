@@ -6,12 +6,14 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
+import uvloop
 
 from edge_sidecars.runtime.cli.values import Address
 from edge_sidecars.runtime.web import aiohttp_web as web
@@ -26,6 +28,9 @@ JAVA = "text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2"
 STREAM = {"Accept": "text/event-stream"}
 FILES = Path(asked.__file__).parent / "files"
 GRACE = 20.0
+# Event loops of components: the elector's and pool members', and that of relays, GM and LC.
+on_each_loop = pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+Run = Callable[[Coroutine[Any, Any, None]], None]
 
 
 class Server:
@@ -144,7 +149,8 @@ def test_each_file_is_served_with_a_strict_policy_and_its_type() -> None:
     asyncio.run(check())
 
 
-def test_a_stream_sends_a_change_at_once_and_else_a_document_a_second() -> None:
+@on_each_loop
+def test_a_stream_sends_a_change_at_once_and_else_a_document_a_second(run: Run) -> None:
     async def check() -> None:
         loop = asyncio.get_running_loop()
         async with serving() as (server, session), session.get(EVENTS, headers=STREAM) as answer:
@@ -161,7 +167,7 @@ def test_a_stream_sends_a_change_at_once_and_else_a_document_a_second() -> None:
                 took.append(loop.time() - began)
             assert min(took) < served.INTERVAL / 2
 
-    asyncio.run(check())
+    run(check())
 
 
 def test_strangers_take_no_more_streams_than_there_are_and_pages_ask_again() -> None:
@@ -193,8 +199,9 @@ def test_strangers_take_no_more_streams_than_there_are_and_pages_ask_again() -> 
     asyncio.run(check())
 
 
+@on_each_loop
 def test_a_client_that_does_not_read_costs_one_document_and_is_cut_off(
-    monkeypatch: pytest.MonkeyPatch,
+    run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(served, "STALLED", 1.0)
 
@@ -215,7 +222,7 @@ def test_a_client_that_does_not_read_costs_one_document_and_is_cut_off(
                     await asyncio.sleep(0.05)
             client.close()
 
-    asyncio.run(check())
+    run(check())
 
 
 @pytest.mark.parametrize(
@@ -238,7 +245,8 @@ def test_pages_of_other_sites_get_no_stream(headers: Mapping[str, str]) -> None:
     asyncio.run(check())
 
 
-def test_streams_end_with_the_listener() -> None:
+@on_each_loop
+def test_streams_end_with_the_listener(run: Run) -> None:
     async def check() -> None:
         async with serving() as (server, session):
             streams = [await session.get(EVENTS, headers=STREAM) for _ in range(MAX_STREAMS)]
@@ -255,7 +263,7 @@ def test_streams_end_with_the_listener() -> None:
                     finally:
                         it.close()
 
-    asyncio.run(check())
+    run(check())
 
 
 def test_nothing_of_the_page_is_loaded_until_somebody_asks() -> None:
