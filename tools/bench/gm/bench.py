@@ -44,6 +44,7 @@ BENCH = Bench(
         "statuses": datasets.statuses,
         "idle": datasets.idle,
         "lc-memory": datasets.memory,
+        "pages": datasets.open_pages,
         "jobs": jobs.rates,
         "jobs-lost": jobs.lost,
         "jobs-doubled": jobs.doubled,

@@ -6,6 +6,7 @@ a machine of two cores like those that this benchmark is made for.
 
 from edge_sidecars.runtime.cli.values import seconds
 from elector_sidecar.core.timing import TAKEOVER_JITTER
+from tools.bench import pages
 from tools.bench.gm.scenarios import (
     crowd,
     datasets,
@@ -27,6 +28,7 @@ def rows(results: Results) -> list[Row]:
     """Only those of the scenarios that were played."""
     return [
         *_datasets(results),
+        *pages.rows(results),
         *_jobs(results),
         *_shards(results),
         *_crowd(results),

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 
+from tools.bench import pages
 from tools.bench.figures import spread
 from tools.bench.pool.crowd import cost, member_in_a_crowd
 from tools.bench.pool.dead_node import replaced
@@ -130,6 +131,15 @@ def _controller(world: None, options: Options) -> list[Result]:
         return _results({CONTROLLER: controller_memory(plane, pod, options.nodes)})
 
 
+def _pages(world: None, options: Options) -> Iterator[Result]:
+    """Of a member that hears two others, and of the controller that leads."""
+    with pool_plane() as plane, running_controller(plane) as pod, Site(plane) as site:
+        found = [pages.cost(it.member.pid, it.member.port, "pool") for it in site.nodes]
+        yield pages.result("a member", found)
+        controller = pod.controller
+        yield pages.result("the controller", [pages.cost(controller.pid, controller.port, "pool")])
+
+
 def _rows(results: Results, options: Options) -> Iterator[Row]:
     for what, (unit, target, peers) in TARGETS.items():
         if not results.has(what):
@@ -138,6 +148,7 @@ def _rows(results: Results, options: Options) -> Iterator[Row]:
             peers = f"{spread(results.values(REPLACED_PLAIN, 'value'), 's')} in no pool"
         told = f"{what}, {options.nodes} nodes" if what == CONTROLLER else what
         yield row(told, unit, results.values(what, "value"), peers=peers, target=target)
+    yield from pages.rows(results)
 
 
 BENCH = Bench(
@@ -153,6 +164,7 @@ BENCH = Bench(
         "streams": _streams,
         "dead": _dead,
         "controller": _controller,
+        "pages": _pages,
     },
     world=nullcontext,
     rows=lambda results, options: list(_rows(results, options)),

@@ -50,6 +50,7 @@ BENCH = Bench(
         "cpu": fanout.cpu,
         "sharing": sharing.sharing,
         "memory": memory.memories,
+        "pages": memory.open_pages,
         "start": start.starts,
         "offline": offline.answers_while_cut,
         "recovery": recovery.recoveries,

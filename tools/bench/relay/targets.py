@@ -5,6 +5,7 @@ lite-apiserver, OpenYurt's YurtHub) were measured earlier, on a machine of two c
 that this benchmark is made for.
 """
 
+from tools.bench import pages
 from tools.bench.relay.scenarios.fanout import COUNTED, FANOUTS, HUNDRED, TEN, Fanout
 from tools.bench.relay.scenarios.fanout import ONE as ONE_WATCHER
 from tools.bench.relay.scenarios.many import STREAMS
@@ -43,6 +44,7 @@ def rows(results: Results) -> list[Row]:
         *_cpu(results),
         *_sharing(results),
         *_memory(results),
+        *pages.rows(results),
         *_starts(results),
         *_offline(results),
         *_recovery(results),

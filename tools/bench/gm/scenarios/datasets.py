@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from edge_sidecars.kubeapi import ApiClient
 from edge_sidecars.sedna_api.core.kinds import DATASET
+from tools.bench import pages
 from tools.bench.gm.manifests import dataset, path_of
 from tools.bench.gm.world import PATIENCE, REQUEST_TIMEOUT, Fleet, World, is_connected, known
 from tools.bench.pace import TookTooLong, sleep, wait_for
@@ -159,6 +160,18 @@ def memory(world: World, options: Options) -> list[Result]:
         result.samples.append({"rss": edge.lc.memory() / MIB, "failures": failures})
         _told(result)
     return [result]
+
+
+def open_pages(world: World, options: Options) -> list[Result]:
+    """Of the GM and the LC of a node with a thousand datasets: new processes each time."""
+    costs: dict[str, list[float]] = {"GM": [], "LC": []}
+    for _ in range(options.runs):
+        with Fleet(world) as fleet:
+            _fill(fleet)
+            [pod], [edge] = fleet.pods, fleet.edges
+            costs["GM"].append(pages.cost(pod.gm.pid, pod.gm.port, "gm"))
+            costs["LC"].append(pages.cost(edge.lc.pid, edge.lc.port, "lc"))
+    return [pages.result(name, found) for name, found in costs.items()]
 
 
 # ── inside ──

@@ -1,8 +1,10 @@
-"""Resident memory of a relay: at rest with pods, after every kind of load, and at its peak."""
+"""Resident memory of a relay: at rest with pods, after every kind of load, at its peak, and what
+ten open pages add."""
 
 from dataclasses import replace
 from pathlib import Path
 
+from tools.bench import pages
 from tools.bench.pace import sleep
 from tools.bench.process import KIB, MIB, memory
 from tools.bench.progress import say
@@ -43,6 +45,16 @@ def memories(world: World, options: Options) -> list[Result]:
         used.samples.append(_after_load(world, options))
     _say(used)
     return [*results, used]
+
+
+def open_pages(world: World, options: Options) -> list[Result]:
+    """Of a relay that holds a thousand pods."""
+    costs = []
+    for _ in range(options.runs):
+        with world.relay() as relay:
+            _hold(world, relay, world.pods(COUNTS[1]))
+            costs.append(pages.cost(relay.pid, relay.status_port, "relay"))
+    return [pages.result("a relay", costs)]
 
 
 def _say(result: Result) -> None:
