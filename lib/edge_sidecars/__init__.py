@@ -4,5 +4,6 @@ runtime       what any process needs first: flags, log, clock, metrics, HTTP end
 kubeapi       requests and watches to a Kubernetes API server
 apimachinery  objects, list options, selectors, Status: pure
 walstore      SQLite with one writer thread and group commit
+top           `edge-sidecars top`: several components at a glance
 sedna_api     the kinds and messages of Sedna that GM and LC share
 """

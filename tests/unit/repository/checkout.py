@@ -34,6 +34,10 @@ TYPED = {
         "docs/how-to/run-a-program.md",
         "Start it",
     ): "tests/integration/elector/wrapped/test_wrapped.py",
+    (
+        "docs/how-to/look-at-it.md",
+        "Several at once",
+    ): "tests/integration/lib/top/test_top.py",
     **{
         ("docs/how-to/use-kubectl-elector.md", title): (
             "tests/integration/elector/commands/test_ctl.py"

@@ -1,7 +1,9 @@
 """The pages on modes and security are true of manifests and programs; each page is found."""
 
 import re
+from argparse import ArgumentParser
 
+from edge_sidecars.top.top_command import parser as top
 from elector_sidecar.config.config import parser as elector
 from gm.config.config import parser as gm
 from lc.config.config import parser as lc
@@ -19,7 +21,14 @@ from tools.bench.relay.bench import BENCH as OF_RELAY
 SECURITY, MODES = "docs/explanation/security.md", "docs/explanation/modes.md"
 RECORDS = "docs/explanation/decisions"
 KINDS = ("tutorials", "how-to", "reference", "explanation")
-PARSERS = {"elector": elector(), "relay": relay(), "pool": pool(), "gm": gm(), "lc": lc()}
+PARSERS: dict[str, ArgumentParser] = {
+    "elector": elector(),
+    "relay": relay(),
+    "pool": pool(),
+    "gm": gm(),
+    "lc": lc(),
+    "top": top(),
+}
 # Where something listens, but for those whose name says so.
 LISTENERS = {
     ("elector", "--http"),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
+import edge_sidecars.top.top_command
 import elector_sidecar.app
 import elector_sidecar.commands.check
 import elector_sidecar.commands.ctl.command
@@ -57,6 +58,7 @@ def _livez(arguments: list[str], environ: Mapping[str, str]) -> int:
 
 # By program: its `main`, and arguments that are good but for what is under test.
 MAINS: dict[str, tuple[Main, list[str]]] = {
+    "edge-sidecars top": (edge_sidecars.top.top_command.main, ["127.0.0.1:1"]),
     "elector": (
         elector_sidecar.app.main,
         ["--lease=l", "--namespace=n", f"--server={NOWHERE}", "--listen=127.0.0.1:0"],

@@ -5,7 +5,7 @@ browser gets what it got before there was a page, also where its library names t
 without being asked, as Java's does.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from edge_sidecars.runtime.web import aiohttp_web as web
@@ -25,14 +25,20 @@ _OF_JAVA: Final = "image/gif"
 
 class Page:
     """`component` has a script of this name; `document` is computed in the request that asks;
-    `streams`: how many may follow it at a time."""
+    `streams`: how many may follow it at a time; `draws`: components whose scripts this one uses."""
 
     def __init__(
-        self, component: str, document: Callable[[], bytes], *, streams: int = MAX_STREAMS
+        self,
+        component: str,
+        document: Callable[[], bytes],
+        *,
+        streams: int = MAX_STREAMS,
+        draws: Sequence[str] = (),
     ) -> None:
         self._component = component
         self._document = document
         self._streams = streams
+        self._draws = draws
         self._served: ServedPage | None = None
 
     def has(self, request: web.BaseRequest) -> bool:
@@ -46,7 +52,9 @@ class Page:
         if self._served is None:
             from edge_sidecars.runtime.web.page.served import ServedPage
 
-            self._served = ServedPage(self._component, self._document, streams=self._streams)
+            self._served = ServedPage(
+                self._component, self._document, streams=self._streams, draws=self._draws
+            )
         return await self._served.answer(request)
 
 

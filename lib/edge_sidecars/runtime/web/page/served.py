@@ -12,7 +12,7 @@ import asyncio
 import re
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -47,7 +47,7 @@ _TYPES: Final = {
 }
 _FOLDER: Final = Path(__file__).parent / "files"
 _SHELL: Final = "shell.html"
-_SHARED: Final = ("shell.js", "style.css", "icon.svg")
+_SHARED: Final = ("page.js", "shell.js", "style.css", "icon.svg")
 HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -60,10 +60,18 @@ HEADERS: Final = {
 
 
 class ServedPage:
-    def __init__(self, component: str, document: Callable[[], bytes], *, streams: int) -> None:
+    def __init__(
+        self,
+        component: str,
+        document: Callable[[], bytes],
+        *,
+        streams: int,
+        draws: Sequence[str] = (),
+    ) -> None:
         self._component = component
         self._document = document
         self._streams = streams
+        self._files = (_SHELL, *_SHARED, *(f"{it}.js" for it in (component, *draws)))
         self._open = 0
         self._newest = b""
         self._is_due_at = 0.0
@@ -72,7 +80,7 @@ class ServedPage:
         if request.path == EVENTS:
             return await self._events(request)
         name = _SHELL if request.path == "/" else request.path.removeprefix(FILES)
-        if name not in (_SHELL, *_SHARED, f"{self._component}.js"):
+        if name not in self._files:
             return text(404, f"unknown path {request.path!r:.120}")
         content = await asyncio.to_thread((_FOLDER / name).read_bytes)
         if name == _SHELL:
@@ -134,9 +142,11 @@ class ServedPage:
         return response
 
     def _message(self, now: float) -> bytes:
-        """The document, with the wall clock of this machine, by which its stamps are shown."""
+        """The document, with whose it is, and the wall clock of this machine, by which its stamps
+        are shown."""
         if now >= self._is_due_at:
-            self._newest = b'{"wallSeconds":%.3f,"status":%b}' % (
+            self._newest = b'{"component":"%b","wallSeconds":%.3f,"status":%b}' % (
+                self._component.encode(),
                 time.time(),
                 self._document().strip(),
             )

@@ -1,9 +1,7 @@
 // Who leads, for how long that is proven, who could, what is pending, the terms before, and shards
 // as a ring.
-import { age, countdown, el, facts, headline, key, moment, section, seconds, start, strip, svg, table } from "./shell.js";
+import { age, countdown, el, facts, headline, key, moment, section, seconds, strip, svg, table } from "./shell.js";
 
-// The longest validity seen: what a full bar is.
-let full = 1;
 const COLOURS = ["own", "good", "warn"];
 
 const podOf = (holder) => (holder ?? "").split("_")[0];
@@ -79,10 +77,11 @@ function ring(shards) {
     table("members", ["pod", "shards", "settled"], shards.members.map((it) => [it.pod, it.owned, it.settled ? "yes" : "no"])));
 }
 
-function draw(status, wall) {
+/** `memory.full`: the longest validity seen, which is a full bar. */
+export function draw(status, wall, memory) {
   const { leader, shards } = status;
   const isKnown = leader.lastContactSeconds !== null;
-  full = Math.max(full, leader.remainingSeconds, shards?.remainingSeconds ?? 0);
+  const full = memory.full = Math.max(memory.full ?? 1, leader.remainingSeconds, shards?.remainingSeconds ?? 0);
   const none = status.moves?.hold ? "No pod leads: a hold keeps every elector out" : "No pod leads";
   const who = leader.holderPod ? `${leader.holderPod} leads` : isKnown ? none : "Who leads is not known";
   const shown = leader.isLeader ? leader.remainingSeconds : null;
@@ -108,5 +107,3 @@ function draw(status, wall) {
     ring(shards),
   ].filter((it) => it !== null);
 }
-
-start("elector", draw);

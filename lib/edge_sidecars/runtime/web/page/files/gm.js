@@ -1,7 +1,5 @@
 // Who leads, the LCs that are connected, and jobs by their stage.
-import { age, countdown, el, facts, headline, section, spaced, start, svg, table } from "./shell.js";
-
-let full = 1;
+import { age, countdown, el, facts, headline, section, spaced, svg, table } from "./shell.js";
 
 function jobs(counts) {
   if (!counts.length) return el("p", {}, "none");
@@ -20,9 +18,9 @@ function each(label, rows) {
   return table(label, names.map(spaced), rows.map((it) => names.map((name) => (name.endsWith("econds") ? age(it[name]) : shown(it[name])))));
 }
 
-function draw(status) {
+export function draw(status, wall, memory) {
   const { leader, shards, backlog, reports } = status;
-  full = Math.max(full, leader.remainingSeconds, shards?.remainingSeconds ?? 0);
+  const full = memory.full = Math.max(memory.full ?? 1, leader.remainingSeconds, shards?.remainingSeconds ?? 0);
   const who = shards ? `This GM owns ${shards.owned.length} of ${shards.shards} shards`
     : leader.isLeader ? "This GM leads" : leader.holder ? `${leader.holder} leads` : "No GM leads";
   const proven = shards ? shards.remainingSeconds : leader.remainingSeconds;
@@ -50,5 +48,3 @@ function draw(status) {
     section("Collections", each("collections", status.collections)),
   ].filter((it) => it !== null);
 }
-
-start("gm", draw);

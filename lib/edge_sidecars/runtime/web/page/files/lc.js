@@ -1,5 +1,5 @@
 // The link to GM, what waits for it, the objects of this node and what is copied for them.
-import { age, budget, bytes, el, facts, headline, section, start, table } from "./shell.js";
+import { age, budget, bytes, el, facts, headline, section, table } from "./shell.js";
 
 const counted = (names) => [...new Set(names)].sort().map((name) => `${names.filter((it) => it === name).length} ${name}`).join(", ");
 
@@ -7,7 +7,7 @@ function transfer({ url, done, size }) {
   return size ? budget(url, done, size, bytes) : el("p", { class: "figure" }, `${url}: ${bytes(done)}, of a size that is not known`);
 }
 
-function draw(status) {
+export function draw(status) {
   const { link, store, reports, objects, transfers } = status;
   const peer = status.mode === "relay" ? "the relay" : "GM";
   return [
@@ -43,5 +43,3 @@ function draw(status) {
     transfers.length ? section("Files on their way", transfers.map(transfer)) : null,
   ].filter((it) => it !== null);
 }
-
-start("lc", draw);

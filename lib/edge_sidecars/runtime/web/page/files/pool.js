@@ -1,8 +1,7 @@
 // The mesh of a site, who lends its link to whom, what the members say of each other; or the
 // controller's pools.
-import { age, bytes, countdown, el, facts, headline, key, section, start, svg, table } from "./shell.js";
+import { age, bytes, countdown, el, facts, headline, key, section, svg, table } from "./shell.js";
 
-let full = 1;
 const RADIUS = 120;
 
 function kindOf(verdict) {
@@ -56,9 +55,9 @@ function member(status) {
   ];
 }
 
-function controller(status) {
+function controller(status, memory) {
   const { leader } = status;
-  full = Math.max(full, leader.remainingSeconds);
+  const full = memory.full = Math.max(memory.full ?? 1, leader.remainingSeconds);
   const names = (count) => (Array.isArray(count) ? count.join(", ") || "-" : count);
   return [
     headline(leader.isLeader ? "This controller leads" : leader.holder ? `${leader.holder} leads` : "No controller leads", leader.isLeader || leader.holder ? "good" : "bad"),
@@ -76,4 +75,4 @@ function controller(status) {
   ];
 }
 
-start("pool", (status) => (status.pools ? controller(status) : member(status)));
+export const draw = (status, wall, memory) => (status.pools ? controller(status, memory) : member(status));

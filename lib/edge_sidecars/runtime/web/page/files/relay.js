@@ -1,5 +1,5 @@
 // The link's last day with its outages, the streams, what is kept against its budget, who reads.
-import { age, budget, bytes, el, facts, headline, key, moment, section, seconds, spaced, start, strip, table } from "./shell.js";
+import { age, budget, bytes, el, facts, headline, key, moment, section, seconds, spaced, strip, table } from "./shell.js";
 
 const DAY = 86400;
 const STATES = { up: ["The link is up", "good"], unauthorized: ["The relay's credentials are refused", "bad"],
@@ -22,7 +22,7 @@ function lastDay(link, uptime, wall) {
     rows.length ? table("outages, the newest first", ["began", "lasted", "why"], rows) : null);
 }
 
-function draw(status, wall) {
+export function draw(status, wall) {
   const { link, memory, journal } = status;
   const [text, kind] = STATES[link.state];
   const isUnknown = link.state === "down" && link.downSeconds === null;
@@ -54,5 +54,3 @@ function draw(status, wall) {
       : el("p", {}, "none")),
   ];
 }
-
-start("relay", draw);

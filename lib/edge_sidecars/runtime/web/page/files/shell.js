@@ -23,7 +23,24 @@ export const el = (name, attributes, ...children) => made(document.createElement
 /** The same of SVG. */
 export const svg = (name, attributes, ...children) => made(document.createElementNS(SVG, name), attributes, children);
 
-export const section = (title, ...children) => el("section", { "aria-label": title }, el("h2", {}, title), children);
+// Of the titles of sections: one below that of what they are in.
+let level = 2;
+// Seconds since what is drawn was so.
+let lag = 0;
+
+export const section = (title, ...children) => el("section", { "aria-label": title }, el(`h${level}`, {}, title), children);
+
+/** A part of a page that is itself drawn of sections; what it shows was so `ago` seconds before. */
+export function article(title, ago, drawn) {
+  level += 1;
+  lag = ago;
+  try {
+    return el("article", { "aria-label": title }, el(`h${level - 1}`, {}, title), drawn());
+  } finally {
+    level -= 1;
+    lag = 0;
+  }
+}
 
 export const headline = (text, kind) => el("p", { class: `headline ${kind ?? ""}`, role: "status", "aria-live": "polite" }, text);
 
@@ -48,8 +65,9 @@ export function budget(label, used, limit, shown = String) {
 
 /** A bar that runs down by this page's monotonic clock, and says nothing else than how long. */
 export function countdown(label, seconds, full) {
-  return [el("p", { class: "figure", "data-until": seconds, "data-label": label }, ""),
-    el("progress", { max: full || 1, "data-until": seconds, "aria-label": label })];
+  const left = Math.max(seconds - lag, 0);
+  return [el("p", { class: "figure", "data-until": left, "data-label": label }, ""),
+    el("progress", { max: full || 1, "data-until": left, "aria-label": label })];
 }
 
 /** What the colours of a drawing mean. */
@@ -118,7 +136,8 @@ function run() {
   }
 }
 
-/** `draw(status, wall)`: the children of the page; `wall`: Unix seconds by the component's clock. */
+/** `draw(status, wall, memory)`: the children of the page; `wall`: Unix seconds by the component's
+clock; `memory`: what it remembers from one document to the next. */
 export function start(title, draw) {
   const page = document.getElementById("page");
   const connection = document.getElementById("connection");
@@ -126,6 +145,7 @@ export function start(title, draw) {
   let heard = performance.now();
   let source = null;
   let timer = null;
+  const memory = {};
 
   function say(text, isLost) {
     if (connection.textContent !== text) connection.textContent = text;
@@ -135,7 +155,7 @@ export function start(title, draw) {
   function show(text, how) {
     const { status, wallSeconds } = JSON.parse(text);
     heard = performance.now();
-    const drawn = el("main", { id: "page" }, draw(status, wallSeconds));
+    const drawn = el("main", { id: "page" }, draw(status, wallSeconds, memory));
     patch(page, drawn);
     run();
     say(how, false);
