@@ -3,23 +3,15 @@
 Only ports differ: free ones take the place of those in the documents.
 """
 
-import os
 import re
-import signal
 import subprocess
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.unit.repository.checkout import ROOT, blocks
+from tests.integration.repository.typed import laid_out, typed
 from tools.harness.controlplane.fixtures import lack, require_program
-from tools.harness.controlplane.reservation import Reservation
 
-# Seconds on a busy machine; a quiet one needs 15, the job of Sedna 50, the site 150.
-TIMEOUT = 400.0
-PROGRAMS = Path(sys.executable).parent
 # Headings of the pages, in their order.
 RELAY = (
     "Start a cloud and a relay",
@@ -58,18 +50,12 @@ SEDNA = (
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """As a checkout looks to the tutorials."""
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "kubectl").symlink_to(require_program("kubectl"))
-    (tmp_path / ".venv").symlink_to(PROGRAMS.parent)
-    for name in ("examples", "manifests"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    return tmp_path
+    return laid_out(tmp_path)
 
 
 @pytest.mark.slow
 def test_the_relay_can_be_tried_as_its_tutorial_says(folder: Path) -> None:
-    told = _typed("docs/tutorials/relay.md", RELAY, folder)
+    told = typed("docs/tutorials/relay.md", RELAY, folder)
     lists = re.findall(r'^\{"kind":"ConfigMapList".*"resourceVersion":"(\d+)".*$', told, re.M)
     online, cut, restarted = (line for line in told.splitlines() if "ConfigMapList" in line)
     assert len(lists) == 3
@@ -90,7 +76,7 @@ def test_the_relay_can_be_tried_as_its_tutorial_says(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_three_operators_share_a_relay_as_their_tutorial_says(folder: Path) -> None:
-    told = _typed("docs/tutorials/operators.md", OPERATORS, folder)
+    told = typed("docs/tutorials/operators.md", OPERATORS, folder)
     rows = re.findall(r"^configmaps\.v1 .* (\d+)$", told, re.M)
     # With all watches at first, while cut, and when the link is back.
     assert rows == ["3", "3", "3"]
@@ -115,7 +101,7 @@ def test_a_site_of_three_nodes_is_as_its_tutorial_says(folder: Path) -> None:
     own_network = ["unshare", "--map-root-user", "--net"]
     if subprocess.run([*own_network, "true"], check=False).returncode:
         lack("unshare cannot make a network of its own")
-    told = _typed("docs/tutorials/pool.md", POOL, folder, network=own_network)
+    told = typed("docs/tutorials/pool.md", POOL, folder, network=own_network)
     lent = re.search(r"^n1 .* Lent +(n\d)", told, re.M)
     assert lent is not None
     assert lent[1] in ("n2", "n3")
@@ -129,51 +115,10 @@ def test_a_site_of_three_nodes_is_as_its_tutorial_says(folder: Path) -> None:
 @pytest.mark.long
 @pytest.mark.slow
 def test_a_job_of_sedna_survives_its_gm_as_its_tutorial_says(folder: Path) -> None:
-    told = _typed("docs/tutorials/sedna.md", SEDNA, folder)
+    told = typed("docs/tutorials/sedna.md", SEDNA, folder)
     first, second = re.findall(r"^The leader is (gm-\d)_", told, re.M)
     assert first != second
     for number in (1, 2):
         for stage in ("Train", "Eval", "Deploy"):
             assert f"{stage} Completed {number}" in told
     assert not (folder / "edge-a").exists()
-
-
-def _typed(name: str, titles: Sequence[str], folder: Path, *, network: Sequence[str] = ()) -> str:
-    """What the commands of a document print; they end at the first that fails, and everything that
-    they started ends with them. On free ports, unless `network`, a command that becomes a shell,
-    gives them a network of their own."""
-    script = "\n".join(text for title in titles for text in blocks(name, title, "sh"))
-    ports = [] if network else sorted(set(re.findall(r"127\.0\.0\.1:(105\d\d)", script)))
-    held = {port: Reservation() for port in ports}
-    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    environ = {"HOME": str(folder), "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": cache}
-    environ["PATH"] = f"{folder / 'bin'}:{PROGRAMS}:{os.environ['PATH']}"
-    # Also where it is the number of a port alone.
-    script = re.sub(
-        r"\b105\d\d\b", lambda it: str(held[it[0]].port) if it[0] in held else it[0], script
-    )
-    # Where no flag names them.
-    for name, port in (("RELAY_LISTEN", "10550"), ("RELAY_STATUS_LISTEN", "10551")):
-        if port in held:
-            environ[name] = f"127.0.0.1:{held[port].port}"
-    process = subprocess.Popen(
-        [*network, "bash", "-c", f"set -e\n{script}\nwait"],
-        cwd=folder,
-        env=environ,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        told, errors = process.communicate(timeout=TIMEOUT)
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-        for reservation in held.values():
-            reservation.release()
-    assert process.returncode == 0, f"{told}\n{errors}"
-    assert "Traceback" not in errors, errors
-    return told

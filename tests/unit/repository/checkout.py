@@ -67,6 +67,14 @@ TYPED = {
         }.items()
         for title in titles
     },
+    **{
+        ("docs/tutorials/node.md", title): "tests/node/test_tutorial.py"
+        for title in (
+            *("Start two nodes", "Put a relay before the kubelet of edge-1"),
+            *("Run something on both", "Cut the link of both", "Take their power"),
+            *("Heal the link", "Clean up"),
+        )
+    },
     ("docs/how-to/manifests.md", "Add the elector in five minutes"): (
         "tests/integration/manifests/test_document.py"
     ),

@@ -64,10 +64,17 @@ _PROXY = {
 
 
 class NodeCluster:
-    """`nodes` by name (RELAYED and PLAIN); `relayed`: those with a relay. `folder` is for what is
+    """`nodes` by name; `relayed`: those of them with a relay (RELAYED). `folder` is for what is
     made for them; nothing is installed on them yet."""
 
-    def __init__(self, client: docker.DockerClient, docker_lab: DockerLab, folder: Path) -> None:
+    def __init__(
+        self,
+        client: docker.DockerClient,
+        docker_lab: DockerLab,
+        folder: Path,
+        *,
+        names: Sequence[str] = (*RELAYED, PLAIN),
+    ) -> None:
         self._folder = folder
         self._stack = ExitStack()
         image = node_image(client)
@@ -89,9 +96,9 @@ class NodeCluster:
                 relay=relay,
                 images=images,
             )
-            for name in (*RELAYED, PLAIN)
+            for name in names
         }
-        self.relayed = [self.nodes[name] for name in RELAYED]
+        self.relayed = [node for name, node in self.nodes.items() if name in RELAYED]
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -177,8 +184,8 @@ class NodeCluster:
         for name in RELAYED:
             self.kubectl.run("label", "node", name, f"{LABEL}=").expect()
         self.apply(overlay("node"))
-        self._apply_second("kube-proxy", self._proxy())
-        self._apply_second("kube-flannel", self._flannel())
+        for folder in self.write_seconds():
+            self.apply(kustomize(folder))
         patch = MANIFESTS / "overlays/node/other-nodes.yaml"
         for namespace, name in (("kube-system", "kube-proxy"), ("kube-flannel", "kube-flannel-ds")):
             self.kubectl.run(
@@ -192,16 +199,22 @@ class NodeCluster:
         ):
             self.rolled_out(namespace, f"daemonset/{name}")
 
-    def _apply_second(self, name: str, objects: list[Json], *more: str) -> None:
-        """DaemonSet of an add-on: for nodes with a relay. `more`: components of overlays/node."""
+    def write_seconds(self) -> list[Path]:
+        """Folders, each with the kustomization of a second DaemonSet, for nodes with a relay."""
+        return [
+            self._write_second("kube-proxy", self._proxy()),
+            self._write_second("kube-flannel", self._flannel()),
+        ]
+
+    def _write_second(self, name: str, objects: list[Json], *more: str) -> Path:
+        """`more`: components of overlays/node."""
         components = [f"../overlays/node/{it}" for it in (name, *more)]
-        made = write_kustomization(self._folder / name, objects, components=components)
-        self.apply(kustomize(made))
+        return write_kustomization(self._folder / name, objects, components=components)
 
     def lead_proxy_and_dns(self, *, has_view: bool) -> None:
         """kube-proxy and CoreDNS of nodes with a relay: to its endpoint view, or to itself."""
         more = ["endpoint-view"] if has_view else []
-        self._apply_second("kube-proxy", self._proxy(), *more)
+        self.apply(kustomize(self._write_second("kube-proxy", self._proxy(), *more)))
         folder = self._folder / "dns"
         components = [f"../overlays/node/{it}" for it in more]
         made = write_kustomization(folder, list(overlay("node")), components=components)

@@ -132,6 +132,10 @@ class Node:
         )
         self.write(configuration(plane, name, self.address))
 
+    @property
+    def container_id(self) -> str:
+        return str(self._container.id)
+
     # ── power ──
 
     def start(self) -> None:

@@ -52,6 +52,19 @@ def engine() -> Iterator[docker.DockerClient]:
             _leave(home, users)
 
 
+def engine_address() -> str:
+    """Of the engine that `engine` uses now, as DOCKER_HOST has it."""
+    named = os.environ.get("DOCKER_HOST")
+    if named:
+        return named
+    usual = f"unix://{USUAL_SOCKET}"
+    found = answering(usual) if USUAL_SOCKET.exists() else None
+    if found is None:
+        return address(_home())
+    found.close()
+    return usual
+
+
 def _home() -> Path:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache / "edge-sidecars" / "docker"
