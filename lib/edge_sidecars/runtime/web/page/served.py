@@ -74,6 +74,9 @@ class ServedPage:
         self._files = (_SHELL, *_SHARED, *(f"{it}.js" for it in (component, *draws)))
         self._open = 0
         self._newest = b""
+        # The same as an event, and the part in which a change is one: one copy of each, which all
+        # streams share.
+        self._event = self._lasting = b""
         self._is_due_at = 0.0
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -125,10 +128,10 @@ class ServedPage:
             now = time.monotonic()
             left = transport.get_write_buffer_size()
             if not left:
-                message = self._message(now)
-                lasting = _RUNNING.sub(b"", message)
+                self._message(now)
+                lasting = self._lasting
                 if lasting != shown or now - shown_at >= INTERVAL:
-                    await response.write(b"data: %s\n\n" % message)
+                    await response.write(self._event)
                     shown, shown_at = lasting, now
             if left < unread or not left:
                 read_at = now
@@ -150,6 +153,8 @@ class ServedPage:
                 time.time(),
                 self._document().strip(),
             )
+            self._event = b"data: %b\n\n" % self._newest
+            self._lasting = _RUNNING.sub(b"", self._newest)
             took = time.monotonic() - now
             self._is_due_at = now + max(TICK / 2, took * SHARE)
         return self._newest
