@@ -73,6 +73,12 @@ def is_page(headers: Mapping[str, str]) -> bool:
     return headers.get("Content-Type", "").partition(";")[0].strip().lower() in _PAGES
 
 
+def is_document(headers: Mapping[str, str]) -> bool:
+    """Whether an answer may be an object or a Status, as the API server answers reads of objects in
+    each of its formats: not the text of a gateway whose backend is away."""
+    return headers.get("Content-Type", "").startswith("application/") and not is_page(headers)
+
+
 def is_of_gateway(status: int, headers: Mapping[str, str]) -> bool:
     """Whether this is what a gateway answers when there is no API server, or a portal before it."""
     return status in NOBODY_THERE or is_page(headers)

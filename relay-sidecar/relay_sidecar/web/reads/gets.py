@@ -17,7 +17,7 @@ from edge_sidecars.apimachinery.status import Refused, not_found, too_large_vers
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.core.caching import AGE, FRESH, Staleness
-from relay_sidecar.core.link import is_failure, is_page
+from relay_sidecar.core.link import is_document, is_failure
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.upstream.messages import BufferedResponse, ClientRequest
 from relay_sidecar.web.reads.freshness import Freshness
@@ -172,7 +172,7 @@ class Gets:
     ) -> bool:
         """Whether it was the object itself: a server need not give the form that was asked for, so
         that the answer says what it is."""
-        if fetched.status == HTTPStatus.NOT_FOUND and not is_page(fetched.headers):
+        if fetched.status == HTTPStatus.NOT_FOUND and is_document(fetched.headers):
             await self._freshness.forget(read.resource, key_of(read.info))
         if fetched.status != HTTPStatus.OK:
             return False

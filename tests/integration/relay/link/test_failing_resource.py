@@ -33,6 +33,8 @@ READ_TIMEOUT, REQUEST_TIMEOUT, SOON = 2.0, 12.0, 20.0
 STATUSES = {500: "500 Internal Server Error", 403: "403 Forbidden", 503: "503 Service Unavailable"}
 # What a gateway, or a portal, answers for people.
 PAGES = {200: "200 OK", 404: "404 Not Found"}
+# What a gateway answers in plain text whose backend is away.
+NO_BACKEND = 4040
 
 
 def widget(name: str) -> Json:
@@ -63,6 +65,9 @@ class Upstream:
         verb = "watch" if "watch=true" in query else "list" if path == PATH else "get"
         if not path.startswith(PATH):
             connection.answer(b"{}")
+        elif verb in self.broken and self.status == NO_BACKEND:
+            text = "Content-Type: text/plain; charset=utf-8\r\n"
+            connection.answer(b"default backend - 404", status=PAGES[404], headers=text)
         elif verb in self.broken and self.status in PAGES:
             page = "Content-Type: text/html\r\n"
             connection.answer(b"<html>", status=PAGES[self.status], headers=page)
@@ -162,6 +167,18 @@ def test_where_nothing_is_kept_upstreams_own_answer_is_passed_on(
             reply = client.get(PATH, asked)
             assert (reply.status, reply.json()["message"]) == (status, STATUSES[status])
             assert reply.seconds < READ_TIMEOUT
+
+
+@pytest.mark.parametrize("status", [NO_BACKEND, 404])
+def test_a_404_that_is_not_the_api_servers_forgets_no_object(status: int) -> None:
+    upstream = Upstream()
+    with relay_before(upstream) as relay:
+        client = Caller(relay.url)
+        assert client.get(f"{PATH}/a").status == 200
+        upstream.fail(status, ("get",))
+        client.get(f"{PATH}/a")
+        upstream.fail(503, VERBS["all"])
+        assert_kept(client.get(f"{PATH}/a"))
 
 
 def test_a_resource_that_works_again_is_live_again() -> None:
