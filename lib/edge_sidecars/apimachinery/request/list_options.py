@@ -100,9 +100,9 @@ def asks_for_watch(query: Query) -> bool:
     return _flag(query, "watch")
 
 
-def has_long_selectors(query: Query) -> bool:
-    """Before anything is made of them."""
-    return sum(len(it) for key in SELECTORS for it in query.get(key, ())) > LONGEST_SELECTORS
+def has_long_selectors(query: Query, *, limit: int = LONGEST_SELECTORS) -> bool:
+    """Before anything is made of them. `limit`: characters."""
+    return sum(len(it) for key in SELECTORS for it in query.get(key, ())) > limit
 
 
 def pinned_name(query: Query) -> str:

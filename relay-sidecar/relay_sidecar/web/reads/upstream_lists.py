@@ -133,8 +133,9 @@ class UpstreamLists:
             return answer
         if is_kept and is_of_gateway(answer.status, answer.headers):
             return None
-        is_none = is_failure(answer.status, answer.headers) or self._is_behind(listing, answer)
-        if has_cache and is_none:
+        if has_cache and (
+            is_failure(answer.status, answer.headers) or self._is_behind(listing, answer)
+        ):
             return None
         if answer.status == HTTPStatus.OK:
             with suppress(NoRoom):  # what there is no room for is passed on all the same

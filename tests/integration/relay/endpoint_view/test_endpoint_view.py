@@ -170,6 +170,9 @@ def test_endpoint_view_selectors_see_what_is_shown(site: Site) -> None:
     found = site.view.get(site.slices, {"labelSelector": long})
     shown = {it["metadata"]["name"]: ready_of(it) for it in found.json()["items"]}
     assert shown["plain"] == "n1 n3"
+    # What is far longer would stop the node's other readers.
+    reply = site.view.get(site.slices, {"labelSelector": f"a notin ({'x' * 70_000})"})
+    assert reply.status == HTTPStatus.BAD_REQUEST
     reply = site.view.get(site.slices, {"fieldSelector": "spec.nodeName=n1"})
     assert reply.status == HTTPStatus.BAD_REQUEST
 
