@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from edge_sidecars.runtime.formats.media_type import media_type
 from edge_sidecars.runtime.log import fields, logger
 from edge_sidecars.runtime.metrics import Metric
 from edge_sidecars.runtime.web import aiohttp_web as web
@@ -190,7 +191,7 @@ class WorkerApi:
 def _check_type(request: web.BaseRequest) -> None:
     """What a web page may send without asking first is none of it. Raises `RequestRefused`."""
     kinds = request.headers.getall("Content-Type", [])
-    if [it.partition(";")[0].strip().lower() for it in kinds] != [JSON]:
+    if list(map(media_type, kinds)) != [JSON]:
         named = ", ".join(f"{it!r:.80}" for it in kinds) or "that is missing"
         raise RequestRefused(415, f"Content-Type {named}: send {JSON}")
 

@@ -71,7 +71,7 @@ def expanded(path: Path) -> Path:
     try:
         return path.expanduser()
     except RuntimeError as error:
-        raise ValueError(f"{path} is in the home of nobody: name its folder") from error
+        raise ValueError(f"{path} is in the home of no user: name its folder") from error
 
 
 def read_context(paths: Sequence[Path], name: str | None) -> KubeContext:

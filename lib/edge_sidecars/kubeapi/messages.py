@@ -10,6 +10,7 @@ import socket
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 from contextlib import closing
 from dataclasses import KW_ONLY, dataclass
+from http import HTTPStatus
 from typing import Literal
 
 import aiohttp
@@ -23,7 +24,8 @@ from edge_sidecars.kubeapi.aiohttp_private import (
     take_over,
 )
 from edge_sidecars.kubeapi.connector import Connector
-from edge_sidecars.kubeapi.errors import ApiError, Unreachable, api_error
+from edge_sidecars.kubeapi.errors import ApiError, Unreachable, api_error, status_error
+from edge_sidecars.runtime.formats.media_type import is_page
 
 # RFC 9110, 9.2.1: what a server may be asked twice.
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -144,7 +146,11 @@ class Response:
         return self._connector.peer_names
 
     def error(self, body: bytes) -> ApiError:
-        """What a status other than 2xx means, with the whole body."""
+        """What a status other than 2xx means, with the whole body; a web page with any status is no
+        word of the API server: as of a gateway that does not reach it."""
+        if is_page(self.headers.get("Content-Type", "")):
+            why = f"a web page came with the status {self.status}"
+            return status_error(HTTPStatus.BAD_GATEWAY, "", why)
         return api_error(self.status, body, retry_after=self.headers.get("Retry-After"))
 
     async def chunks(self, *, idle_timeout: float | None = None) -> AsyncIterator[bytes]:

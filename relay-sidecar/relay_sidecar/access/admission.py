@@ -72,8 +72,7 @@ class Access(Protocol):
 class OpenedAccess:
     """With --access caller: `clock`, by which ages count while upstream cannot be asked, and
     `size`: bytes of decisions that are kept. With --client-ca-file, `node`: for which the relay
-    acts. `issued`: to be called
-    with each token that this node gets."""
+    acts. `issued`: to be called with each token that this node gets."""
 
     access: Access
     clock: OfflineClock | None = None

@@ -19,6 +19,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from edge_sidecars.runtime.formats.media_type import is_document, is_page
 from relay_sidecar.core.caching import AGE
 
 # A suspended process hears nothing; a busy one is late by less than this many probes.
@@ -41,11 +42,8 @@ RISE, FALL = 0.5, 0.25
 NOBODY_THERE: Final = frozenset({502, 503, 504})
 # What upstream says where it is there and fails: the webhook of a conversion, or etcd behind it.
 FAILING: Final = NOBODY_THERE | {500}
-# Media types of pages for people: of a gateway, a portal or a login before the API server, which
-# has none of its own, whatever status they come with.
-_PAGES: Final = frozenset({"text/html", "application/xhtml+xml"})
-# Of a portal: kube-apiserver redirects no probe.
-REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+# To a probe, of a portal or a gateway: kube-apiserver redirects none, and has its path.
+NO_ANSWERS: Final = frozenset({301, 302, 303, 307, 308, 404})
 UNAUTHORIZED: Final = 401
 # RFC 9110, 10.2.4: Server, which kube-apiserver does not send; of a relay that cannot pass a
 # request on. What it passes on is as upstream sent it.
@@ -69,31 +67,24 @@ class LinkEvidence(Enum):
     """This process lacked a descriptor, memory or disk for it: that says nothing about the link."""
 
 
-def is_page(headers: Mapping[str, str]) -> bool:
-    return headers.get("Content-Type", "").partition(";")[0].strip().lower() in _PAGES
-
-
-def is_document(headers: Mapping[str, str]) -> bool:
-    """Whether an answer may be an object or a Status, as the API server answers reads of objects in
-    each of its formats: not the text of a gateway whose backend is away."""
-    return headers.get("Content-Type", "").startswith("application/") and not is_page(headers)
-
-
 def is_of_gateway(status: int, headers: Mapping[str, str]) -> bool:
     """Whether this is what a gateway answers when there is no API server, or a portal before it."""
-    return status in NOBODY_THERE or is_page(headers)
+    return status in NOBODY_THERE or is_page(headers.get("Content-Type", ""))
 
 
 def is_of_api_server(status: int, headers: Mapping[str, str]) -> bool:
     """Whether an answer shows that the API server is there. What a gateway answers when there is no
-    API server is no sign of it; nor is it one of its absence: an API server answers the same when
-    it cannot do something now. Another relay whose answer has an age has not reached it."""
+    API server is no sign of it. Nor is it one of its absence: an API server answers the same when
+    it cannot do something now, or (404, in plain text) does not serve a resource. Another relay
+    whose answer has an age has not reached it."""
+    if status == 404 and not is_document(headers.get("Content-Type", "")):
+        return False
     return not is_of_gateway(status, headers) and AGE not in headers
 
 
 def is_failure(status: int, headers: Mapping[str, str]) -> bool:
     """Whether an answer to a read is none: what is kept is better."""
-    return status in FAILING or is_page(headers)
+    return status in FAILING or is_page(headers.get("Content-Type", ""))
 
 
 def failure_evidence(*, is_late: bool, is_full: bool = False) -> LinkEvidence:

@@ -18,6 +18,7 @@ import msgspec
 
 from edge_sidecars.apimachinery.protobuf_wire import BadWire, fields, text
 from edge_sidecars.apimachinery.request.accept import clauses
+from edge_sidecars.runtime.formats.media_type import media_type
 from edge_sidecars.runtime.formats.rfc1123 import is_label, is_subdomain
 
 
@@ -158,11 +159,6 @@ def issued_token(content_type: str, body: bytes) -> str:
     """The bearer token in an answer of the API server; "" where there is none. Confidential."""
     answer = None if len(body) > MAX_BODY else _read(content_type, body)
     return "" if answer is None else answer.status.token
-
-
-def media_type(content_type: str) -> str:
-    """Of a header Content-Type, without its parameters."""
-    return content_type.partition(";")[0].strip().lower()
 
 
 # ── what both forms are read to ──

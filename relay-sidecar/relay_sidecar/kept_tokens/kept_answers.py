@@ -33,10 +33,10 @@ from http import HTTPStatus
 from typing import Final
 
 from edge_sidecars.apimachinery.status import Status, unavailable
+from edge_sidecars.runtime.formats.media_type import is_document, media_type
 from relay_sidecar.core.token_request import (
     TokenRequestKey,
     issued_token,
-    media_type,
 )
 
 # A pod asks for a token or two, and a node has 110 pods. The one asked for longest ago goes.
@@ -174,11 +174,12 @@ class KeptAnswers:
         now: float,
     ) -> list[AnswerChange]:
         """Upstream answered a request that was passed on. What it refuses to a bearer token says
-        nothing about this node, and would let any pod delete its answers."""
+        nothing about this node, and would let any pod delete its answers; nor does the text or the
+        page of a gateway or a portal before it."""
         if not is_this_node:
             return []
         self._replayed.discard(key)
-        if status in REFUSALS:
+        if status in REFUSALS and is_document(answer.content_type):
             return self._delete({key})
         if status == HTTPStatus.CREATED and key.pod_uid and _is_token(key, answer):
             return self._keep(key, answer, now)

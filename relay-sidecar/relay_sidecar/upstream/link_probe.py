@@ -21,10 +21,11 @@ from yarl import URL
 from edge_sidecars.kubeapi import ApiTransport, ProxyRefused, Request, TooLong, Unreachable
 from edge_sidecars.kubeapi.messages import Identity
 from edge_sidecars.runtime.clock import boottime
+from edge_sidecars.runtime.formats.media_type import is_page
 from edge_sidecars.runtime.log import fields, logger, sparing
 from relay_sidecar.core.link import (
+    NO_ANSWERS,
     NOBODY_THERE,
-    REDIRECTS,
     SERVER,
     UNAUTHORIZED,
     LinkEvidence,
@@ -32,7 +33,6 @@ from relay_sidecar.core.link import (
     ProbeRequests,
     UpstreamLink,
     is_of_gateway,
-    is_page,
 )
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Blob
@@ -352,9 +352,9 @@ class LinkProbe:
             if self._probing.briefly_answered(reply) and not self._is_in_doubt:
                 return LinkEvidence.ANSWERED
         reply = await self._send("GET", PATH)
-        if is_of_gateway(reply.status, reply.headers) or reply.status in REDIRECTS:
+        if is_of_gateway(reply.status, reply.headers) or reply.status in NO_ANSWERS:
             is_relay = reply.headers.get("Server") == SERVER
-            page = ", with a web page" if is_page(reply.headers) else ""
+            page = ", with a web page" if is_page(reply.headers.get("Content-Type", "")) else ""
             self._cause = f"{self._transport.url} answers {reply.status} to {PATH}{page}"
             return LinkEvidence.RELAYED if is_relay else LinkEvidence.REFUSED
         self.authenticated(reply.status)

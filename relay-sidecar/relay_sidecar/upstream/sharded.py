@@ -24,6 +24,7 @@ from edge_sidecars.apimachinery.request.accept import (
 from edge_sidecars.apimachinery.selection.shards import ShardSelector
 from edge_sidecars.apimachinery.status import Refused, bad_request, not_acceptable
 from edge_sidecars.kubeapi import Response, Unreachable
+from edge_sidecars.runtime.formats.media_type import media_type
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.core.sharding import INCLUDE_OBJECT, NO_OBJECT, WatchInShard, list_in_shard
 from relay_sidecar.core.upgrade_request import asks_for_websocket
@@ -104,7 +105,7 @@ async def _selected(answer: Response, filtered: WatchInShard) -> AsyncIterator[b
 def _check_json(headers: Mapping[str, str]) -> None:
     """Raises `Refused` for an answer in which no shard is found."""
     content_type = headers.get(hdrs.CONTENT_TYPE, "")
-    if content_type.partition(";")[0].strip().lower() != JSON:
+    if media_type(content_type) != JSON:
         raise Refused(not_acceptable((JSON,)))
 
 

@@ -64,13 +64,13 @@ def typed(
         start_new_session=True,
     )
     try:
-        told, errors = process.communicate(timeout=timeout)
+        output, errors = process.communicate(timeout=timeout)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
         for reservation in held.values():
             reservation.release()
-    assert process.returncode == 0, f"{told}\n{errors}"
+    assert process.returncode == 0, f"{output}\n{errors}"
     assert "Traceback" not in errors, errors
-    return told
+    return output

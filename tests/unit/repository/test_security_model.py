@@ -112,7 +112,7 @@ def test_each_test_that_is_named_for_a_statement_exists() -> None:
 
 
 def test_each_statement_has_a_test_that_a_stage_plays() -> None:
-    """What is played by hand only would be found untrue by nobody."""
+    """What is played by hand only would be found untrue by no run."""
     for tests in _named():
         names = [] if isinstance(tests, str) else [it.rpartition("::")[2] for it in tests]
         assert not names or not set(names) <= _manual(), names

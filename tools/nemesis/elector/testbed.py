@@ -7,7 +7,6 @@ Owns the control plane's fault proxies, one per candidate, and all processes; le
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Any, Protocol, Self
 
 from tools.harness.controlplane.api_server import ApiServer
@@ -105,12 +104,7 @@ class ElectionTestbed:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for link in self.links.values():
             link.heal()
         self._stack.close()

@@ -5,7 +5,6 @@ Guarantee: it is gone, with all that is on it, when it was left.
 
 import errno
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from tools.nemesis.vip.network import run
@@ -28,12 +27,7 @@ class SmallDisk:
         run("mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(self.folder))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         # What ended a moment ago may hold a file still.
         run("umount", "--lazy", str(self.folder))
         self.folder.rmdir()

@@ -5,7 +5,6 @@ Guarantee: whatever is done to members and links, it leaves no process behind.
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Any, Self
 
 from tools.harness.controlplane.api_server import ApiServer
@@ -46,12 +45,7 @@ class ShardTestbed:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for link in self.links.values():
             link.heal()
         self._stack.close()

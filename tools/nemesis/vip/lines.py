@@ -8,7 +8,6 @@ import json
 import subprocess
 import threading
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any, Self
 
 
@@ -31,12 +30,7 @@ class Lines:
             raise AssertionError(f"prints nothing: {self._command}")
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

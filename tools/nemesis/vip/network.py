@@ -8,7 +8,6 @@ Addresses are of 198.18.0.0/15, which RFC 2544 keeps for tests.
 import secrets
 import subprocess
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Self
 
 INTERFACE = "eth0"
@@ -45,12 +44,7 @@ class Network:
             stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

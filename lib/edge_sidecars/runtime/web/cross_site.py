@@ -14,6 +14,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 from multidict import MultiMapping
 
+from edge_sidecars.runtime.formats.media_type import media_type
 from edge_sidecars.runtime.web import aiohttp_web as web
 
 JSON = "application/json"
@@ -151,7 +152,7 @@ def check_headers(
     if not has_body:
         return None
     kinds = headers.getall("Content-Type", [])
-    if len(kinds) != 1 or kinds[0].partition(";")[0].strip().lower() != JSON:
+    if len(kinds) != 1 or media_type(kinds[0]) != JSON:
         return CrossSiteRefusal(415, f"Content-Type {_shown(kinds)}: send {JSON}")
     return None
 

@@ -19,6 +19,7 @@ from edge_sidecars.apimachinery.discovery import AGGREGATED
 from edge_sidecars.apimachinery.objects import compact, has_breaks
 from edge_sidecars.apimachinery.request.accept import Clause, clauses
 from edge_sidecars.apimachinery.resources import ResourceName
+from edge_sidecars.runtime.formats.media_type import media_type
 from edge_sidecars.runtime.log import fields, logger, sparing
 from relay_sidecar.core.caching import Staleness
 from relay_sidecar.journal.journal import Journal
@@ -29,7 +30,6 @@ from relay_sidecar.upstream.documents.forms import (
     OVERHEAD,
     PARAMETERS,
     gzipped_of,
-    media_of,
     parameters_of,
     variant_of,
 )
@@ -165,7 +165,7 @@ class DocumentCache:
         given = {name.lower(): value for name, value in headers.items()}
         canonical, content_type = _canonical(path), given.get("content-type", "")
         coding = given.get("content-encoding", "identity").lower()
-        media = media_of(content_type)
+        media = media_type(content_type)
         is_json = media == JSON or (media == TEXT and canonical == "/openapi/v3")
         if (
             status != OK
@@ -340,7 +340,7 @@ def _is_plain(document: CachedDocument) -> bool:
 
 
 def _satisfies(content_type: str, clause: Clause) -> bool:
-    main, _, subtype = media_of(content_type).partition("/")
+    main, _, subtype = media_type(content_type).partition("/")
     wanted = {name: clause.parameters[name] for name in PARAMETERS if name in clause.parameters}
     # kube-openapi, handler3/handler.go: "@" is an older spelling of the same.
     of_clause = clause.subtype.replace("@v", ".v")

@@ -23,6 +23,7 @@ from edge_sidecars.apimachinery.discovery import (
     with_lists,
 )
 from edge_sidecars.apimachinery.objects import Malformed
+from edge_sidecars.runtime.formats.media_type import media_type
 from edge_sidecars.runtime.log import fields, logger, sparing
 
 JSON: Final = "application/json"
@@ -55,15 +56,11 @@ def gzipped_of(body: bytes) -> bytes:
     return gzip.compress(body, mtime=0)
 
 
-def media_of(content_type: str) -> str:
-    return content_type.partition(";")[0].strip().lower()
-
-
 def variant_of(content_type: str) -> str:
     """A content type without what does not tell variants apart."""
     parameters = parameters_of(content_type)
     return ";".join(
-        (media_of(content_type), *(f"{name}={parameters[name]}" for name in parameters))
+        (media_type(content_type), *(f"{name}={parameters[name]}" for name in parameters))
     )
 
 

@@ -13,8 +13,9 @@ from urllib.parse import urlencode
 
 from edge_sidecars.apimachinery.scope import ListScope
 from edge_sidecars.kubeapi import ApiError, ApiTransport, Request, Response, Unreachable
+from edge_sidecars.runtime.formats.media_type import is_page
 from relay_sidecar.core.caching import AGE, Staleness
-from relay_sidecar.core.link import LinkEvidence, is_of_api_server, is_page
+from relay_sidecar.core.link import LinkEvidence, is_of_api_server
 from relay_sidecar.core.stream.lists import ACCEPT
 from relay_sidecar.core.stream.reflection import LinkVerdict
 from relay_sidecar.telemetry.metrics import RelayCounters
@@ -136,9 +137,8 @@ class UpstreamSource:
 
     def _heard(self, answer: Response) -> None:
         """Raises `ApiError` for a page, whatever its status: it is no word of the API server."""
-        if is_page(answer.headers):
-            why = f"a web page came with the status {answer.status}"
-            raise ApiError(HTTPStatus.BAD_GATEWAY, "", why)
+        if is_page(answer.headers.get("Content-Type", "")):
+            raise answer.error(b"")
         self._authenticated(answer.status)
         if is_of_api_server(answer.status, answer.headers):
             self._met(LinkEvidence.ANSWERED)

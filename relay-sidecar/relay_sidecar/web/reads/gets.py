@@ -15,9 +15,10 @@ from edge_sidecars.apimachinery.request.accept import accept_header
 from edge_sidecars.apimachinery.resource_version import metadata_only, response_version
 from edge_sidecars.apimachinery.status import Refused, not_found, too_large_version
 from edge_sidecars.kubeapi import Unreachable
+from edge_sidecars.runtime.formats.media_type import is_document
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.core.caching import AGE, FRESH, Staleness
-from relay_sidecar.core.link import is_document, is_failure
+from relay_sidecar.core.link import is_failure
 from relay_sidecar.streams.stream import Stream
 from relay_sidecar.upstream.messages import BufferedResponse, ClientRequest
 from relay_sidecar.web.reads.freshness import Freshness
@@ -172,7 +173,9 @@ class Gets:
     ) -> bool:
         """Whether it was the object itself: a server need not give the form that was asked for, so
         that the answer says what it is."""
-        if fetched.status == HTTPStatus.NOT_FOUND and is_document(fetched.headers):
+        if fetched.status == HTTPStatus.NOT_FOUND and is_document(
+            fetched.headers.get("Content-Type", "")
+        ):
             await self._freshness.forget(read.resource, key_of(read.info))
         if fetched.status != HTTPStatus.OK:
             return False

@@ -108,8 +108,8 @@ def test_p1_switchovers_and_holds_beside_client_go_make_no_two_leaders(mixed: Mi
             leader = mixed.leader()
             has_led = has_led or leader is None
             if leader is None:
-                told = mixed.ctl("switchover" if turn % 2 else "hold", lease)
-                assert "is no elector" in told
+                output = mixed.ctl("switchover" if turn % 2 else "hold", lease)
+                assert "is no elector" in output
                 mixed.peer.terminate()
                 mixed.peer.wait()
                 mixed.peer.start()
@@ -118,7 +118,7 @@ def test_p1_switchovers_and_holds_beside_client_go_make_no_two_leaders(mixed: Mi
                 mixed.ctl("switchover", lease, "--to", other.name)
             else:
                 mixed.ctl("hold", lease, "--for", "5s")
-                # None of ours leads now: whoever does is client-go's.
+                # None of ours leads now: any leader is client-go's.
                 assert not any(it.is_leader() for it in mixed.pods)
         mixed.ctl("resume", lease)
         mixed.leader()
@@ -128,7 +128,7 @@ def test_p1_switchovers_and_holds_beside_client_go_make_no_two_leaders(mixed: Mi
 
 @pytest.mark.slow
 def test_client_go_leads_in_a_hold_which_says_so_and_keeps_the_electors_out(mixed: Mixed) -> None:
-    """Its terms are in the history that electors keep: whoever holds later is warned."""
+    """Its terms are in the history that electors keep: a later hold warns of it."""
     assert mixed.leader() is not None
     lease = mixed.fleet.lease
     with Observer(mixed.pods) as observer:
@@ -144,7 +144,7 @@ def test_client_go_leads_in_a_hold_which_says_so_and_keeps_the_electors_out(mixe
         assert mixed.leader() is not None
         terms = json.loads(mixed.ctl("history", lease, "-o", "json"))["terms"]
         assert [it.get("seen") for it in terms if it["holder"] == "peer-0"] == [True]
-        told = mixed.ctl("hold", lease, "--for", "10m")
-    assert "no pod leads until" in told
-    assert "peer-0 has led and is no elector" in told
+        output = mixed.ctl("hold", lease, "--for", "10m")
+    assert "no pod leads until" in output
+    assert "peer-0 has led and is no elector" in output
     mixed.assert_exclusive(observer)

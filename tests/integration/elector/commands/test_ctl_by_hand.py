@@ -69,10 +69,10 @@ def ended(*words: str) -> str:
     done = run("ctl", *words)
     assert done.returncode in (0, 1), done.stderr
     assert done.stderr.count("\n") <= 1, done.stderr
-    told = done.stdout + done.stderr
-    assert told
-    assert all(line.isprintable() for line in told.split("\n")), repr(told)
-    return told
+    output = done.stdout + done.stderr
+    assert output
+    assert all(line.isprintable() for line in output.split("\n")), repr(output)
+    return output
 
 
 @pytest.mark.slow
@@ -86,9 +86,9 @@ def test_each_command_ends_whatever_is_written_into_a_lease(
     written_by_hand(control_plane, namespace)
     kubeconfig = control_plane.kubeconfig_for(namespace, "operator", rules)
     flags = ("--kubeconfig", str(kubeconfig))
-    told = ended("status", "half", *flags)
-    assert "switchover to pod-1 by 2100-01-01T00:00:00Z" in told
-    assert "ignored: annotation edge-sidecars.io/hold: '7' is not a JSON object" in told
+    output = ended("status", "half", *flags)
+    assert "switchover to pod-1 by 2100-01-01T00:00:00Z" in output
+    assert "ignored: annotation edge-sidecars.io/hold: '7' is not a JSON object" in output
     listed = ended("list", "--all", *flags)
     assert all(name in listed for name in BY_HAND)
     ended("list", "--all", "-o", "json", *flags)

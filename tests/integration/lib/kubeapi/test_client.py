@@ -40,6 +40,24 @@ def chunk(content: bytes) -> bytes:
     return b"%x\r\n%s\r\n" % (len(content), content)
 
 
+# ── what is no word of the API server ──
+
+
+@pytest.mark.parametrize("status", ["401 X", "403 X", "404 X", "409 X", "410 X", "500 X"])
+def test_a_web_page_with_any_status_is_the_answer_of_a_gateway(status: str) -> None:
+    """As of a login: it forbids nothing, and nothing is gone."""
+
+    def serve(connection: Connection) -> None:
+        connection.request()
+        page = "Content-Type: text/html; charset=utf-8\r\n"
+        connection.answer(b"<html>log in</html>", status=status, headers=page)
+
+    with RawServer(serve) as server, pytest.raises(ApiError) as raised:
+        request(server.url)
+    assert (type(raised.value), raised.value.status) == (ApiError, 502)
+    assert f"the status {status[:3]}" in raised.value.message
+
+
 # ── writes are never sent twice ──
 
 

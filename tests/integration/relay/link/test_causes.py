@@ -89,9 +89,9 @@ def from_a_gateway(plane: ControlPlane, folder: Path, stack: ExitStack) -> str:
     return kubeconfig(stack.enter_context(RawServer(answer)).url)
 
 
-def from_a_portal(status: str) -> Server:
-    """Where one is to log in first."""
-    headers = "Content-Type: text/html\r\nLocation: /login\r\n"
+def from_a_portal(status: str, kind: str = "text/html") -> Server:
+    """Where one is to log in first, or a gateway without a way to the API server."""
+    headers = f"Content-Type: {kind}\r\nLocation: /login\r\n"
 
     def answer(connection: Connection) -> None:
         while connection.request():
@@ -134,6 +134,7 @@ CAUSES: dict[str, tuple[Server, str]] = {
     "gateway": (from_a_gateway, "502"),
     "portal": (from_a_portal("200 OK"), "answers 200 to /livez, with a web page"),
     "portal-elsewhere": (from_a_portal("302 Found"), "answers 302 to /livez"),
+    "gateway-404": (from_a_portal("404 Not Found", "text/plain"), "answers 404 to /livez"),
 }
 
 

@@ -55,7 +55,8 @@ def met_with(status: str, headers: str = "") -> list[LinkEvidence]:
 
 @pytest.mark.parametrize("status", ["200 OK", "401 X", "403 X", "404 X", "410 X", "429 X", "500 X"])
 def test_r4_what_an_api_server_says_is_a_sign_of_it(status: str) -> None:
-    assert met_with(status) == [LinkEvidence.ANSWERED] * 3
+    json = "Content-Type: application/json\r\n"
+    assert met_with(status, json) == [LinkEvidence.ANSWERED] * 3
 
 
 @pytest.mark.parametrize("status", ["502 Bad Gateway", "503 X", "504 Gateway Timeout"])

@@ -184,6 +184,15 @@ def test_what_upstream_refuses_is_deleted_and_not_replayed(status: int) -> None:
     assert answers.answered(KEY, ANSWER, status=status, is_this_node=True, now=2.0) == []
 
 
+@pytest.mark.parametrize("kind", ["text/html", "text/plain; charset=utf-8", ""])
+@pytest.mark.parametrize("status", DELETING)
+def test_what_a_gateway_or_a_portal_refuses_deletes_nothing(status: int, kind: str) -> None:
+    answers = with_answer()
+    page = TokenAnswer(content_type=kind, body=b"log in")
+    assert answers.answered(KEY, page, status=status, is_this_node=True, now=1.0) == []
+    assert asked_while_cut(answers) == Replay(ANSWER, is_first=True)
+
+
 @pytest.mark.parametrize("status", NEITHER)
 def test_any_other_answer_of_upstream_changes_nothing(status: int) -> None:
     answers = with_answer()

@@ -98,7 +98,7 @@ def test_what_watchers_are_told_is_the_floor_for_other_streams() -> None:
         watched = stream()
         watched.on_shown = lambda version, _: told.append(version)
         watched.apply([event("ADDED", "b", 50)])
-        assert told == [], "nobody watches"
+        assert told == [], "no client watches"
         watcher = Watcher(transport, framing=as_lines, allows_bookmarks=True, limit=1000)
         watched.broadcaster(StreamView()).join(watcher)
         watched.apply([event("ADDED", "c", 60), event("ADDED", "d", 61)])
@@ -118,7 +118,7 @@ def test_how_late_events_reach_watchers_is_counted_for_each_of_them() -> None:
         )
         watched = stream()
         watched.apply([event("ADDED", "b", 50)], came_at=time.monotonic())
-        assert _delays(watched) == (0, 0.0), "nobody watches"
+        assert _delays(watched) == (0, 0.0), "no client watches"
         for _ in range(2):
             watcher = Watcher(transport, framing=as_lines, allows_bookmarks=True, limit=1000)
             watched.broadcaster(StreamView()).join(watcher)

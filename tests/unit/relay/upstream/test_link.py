@@ -27,7 +27,9 @@ def up() -> UpstreamLink:
     [
         (200, {}, True),
         (409, {"Content-Type": "application/json"}, True),
-        (404, {"Content-Type": "text/plain; charset=utf-8"}, True),
+        (404, {"Content-Type": "application/json"}, True),
+        # Also kube-apiserver's, of a resource that it does not serve: no sign of either.
+        (404, {"Content-Type": "text/plain; charset=utf-8"}, False),
         (503, {}, False),
         (200, {"Age": "3"}, False),
         (200, {"Content-Type": "text/html; charset=utf-8"}, False),

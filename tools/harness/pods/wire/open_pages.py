@@ -6,7 +6,6 @@ import socket
 import threading
 import time
 from contextlib import ExitStack, closing
-from types import TracebackType
 from typing import Any, Self
 
 from edge_sidecars.runtime.web.page.asked import EVENTS, MAX_STREAMS
@@ -73,12 +72,7 @@ class OpenPages:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def wait_for_documents(self, count: int) -> None:
