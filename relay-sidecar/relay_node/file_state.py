@@ -110,17 +110,34 @@ def apply(change: FileChange, path: Path) -> None:
 
 
 def put_back(change: RecordedChange, path: Path, backups: Path) -> None:
-    """As it was before the change. Raises OSError."""
-    with suppress(FileNotFoundError, NotADirectoryError):
-        _fresh(path).unlink()
+    """As it was before the change. Nothing is written where it is so already: what could not be
+    changed, as on a disk that is read-only or full, cannot be written back. Raises OSError."""
+    fresh = _fresh(path)
+    if os.path.lexists(fresh) and not fresh.is_dir():
+        fresh.unlink()
+    if _is_as_before(change, path):
+        return
     if change.link:
-        if not (path.is_symlink() and os.readlink(path) == change.link):
-            _write_link(path, change.link)
+        _write_link(path, change.link)
     elif change.backup:
         content = (backups / change.backup).read_bytes()
         write_whole(path, content, mode=change.mode, owner=change.owner)
     else:
         _remove(path)
+
+
+def _is_as_before(change: RecordedChange, path: Path) -> bool:
+    if change.link:
+        return path.is_symlink() and os.readlink(path) == change.link
+    if not change.backup or not os.path.lexists(path):
+        return not change.backup and not os.path.lexists(path)
+    found = path.lstat()
+    return (
+        stat.S_ISREG(found.st_mode)
+        and stat.S_IMODE(found.st_mode) == change.mode
+        and change.owner in (None, (found.st_uid, found.st_gid))
+        and digest(read(path)) == change.before
+    )
 
 
 def missing_folders(paths: Iterable[Path]) -> list[Path]:
@@ -143,14 +160,19 @@ def write_whole(path: Path, content: bytes, *, mode: int, owner: Owner | None = 
     with suppress(FileNotFoundError):
         fresh.unlink()
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        if owner is not None:
-            os.fchown(descriptor, *owner)
-        os.fchmod(descriptor, mode)
-        file.write(content)
-        file.flush()
-        os.fsync(descriptor)
-    fresh.rename(path)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            if owner is not None:
+                os.fchown(descriptor, *owner)
+            os.fchmod(descriptor, mode)
+            file.write(content)
+            file.flush()
+            os.fsync(descriptor)
+        fresh.rename(path)
+    except OSError:
+        with suppress(OSError):
+            fresh.unlink()
+        raise
     _sync(path.parent)
 
 
@@ -191,7 +213,11 @@ def _write_link(path: Path, target: str) -> None:
     with suppress(FileNotFoundError):
         fresh.unlink()
     fresh.symlink_to(target)
-    fresh.rename(path)
+    try:
+        fresh.rename(path)
+    except OSError:
+        fresh.unlink()
+        raise
     _sync(path.parent)
 
 

@@ -112,7 +112,7 @@ class Attempt:
         before = self._content["record"]
         if before is None:
             (self._data_dir / RECORD).unlink(missing_ok=True)
-        else:
+        elif file_state.read(self._data_dir / RECORD) != before.encode():
             write_whole(self._data_dir / RECORD, before.encode(), mode=0o600)
         self._remove_folders()
 

@@ -2,6 +2,8 @@
 
 import itertools
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -86,6 +88,56 @@ def test_an_installation_that_fails_leaves_everything_as_it_was(tmp_path: Path) 
     it.install(CHANGES)
     it.uninstall()
     assert files(tmp_path) == before
+
+
+# In mounts of its own. Arguments: the root, a command of sh, what was installed before.
+_IN_MOUNTS = """
+import subprocess, sys
+from pathlib import Path
+from edge_sidecars.runtime.cli.values import BadInput
+from relay_node.file_state import FileChange
+from tests.unit.relay_node.test_installation import CHANGES, DATA, Installation, files
+
+root, command, before = Path(sys.argv[1]), *sys.argv[2:]
+it = Installation(root, DATA)
+if before:
+    it.install(CHANGES)
+again = [FileChange(change.path, change.content * 2000, change.mode) for change in CHANGES]
+more = [FileChange(Path(f"/etc/{name}/new"), b"new" * 2000) for name in "az"]
+subprocess.run(["sh", "-ec", command], cwd=root, check=True)
+found, recorded = files(root), it.recorded()
+try:
+    it.install([more[0], *again, more[1]])
+except BadInput as error:
+    assert str(error).endswith("nothing is changed"), error
+else:
+    raise AssertionError("it is installed")
+assert files(root) == found, files(root)
+assert it.recorded() == recorded
+assert it.interrupted() is None
+"""
+
+
+@pytest.mark.parametrize("before", ["", "installed"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mount --bind etc etc; mount -o remount,bind,ro etc",
+        "mount --bind etc/kubernetes etc/kubernetes; mount -o remount,bind,ro etc/kubernetes",
+        # As by `docker run --volume FILE:FILE`: nothing can take its place.
+        "mount --bind etc/kubernetes/kubelet.conf etc/kubernetes/kubelet.conf",
+        "mkdir etc/z; mount -t tmpfs -o size=4k none etc/z",
+    ],
+    ids=["etc is read-only", "a folder is read-only", "a file is mounted", "a disk is full"],
+)
+def test_what_cannot_be_changed_needs_not_be_put_back(
+    tmp_path: Path, command: str, before: str
+) -> None:
+    node(tmp_path)
+    own = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
+    child = [sys.executable, "-c", _IN_MOUNTS, str(tmp_path), command, before]
+    done = subprocess.run([*own, *child], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 class Killed(BaseException):
