@@ -24,10 +24,10 @@ from edge_sidecars.kubeapi.errors import Unreachable
 from edge_sidecars.kubeapi.exec_plugin import ExecPlugin
 from edge_sidecars.kubeapi.kubeconfig_file import (
     KubeContext,
-    MissingPackage,
     kubeconfig_paths,
     read_context,
 )
+from edge_sidecars.kubeapi.yaml_text import MissingPackage
 from edge_sidecars.runtime.cli.proxies import NO_PROXIES, HttpProxy, ProxyVariables
 from edge_sidecars.runtime.cli.values import describe_failure
 from edge_sidecars.runtime.log import fields

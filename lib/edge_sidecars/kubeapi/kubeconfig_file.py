@@ -3,11 +3,9 @@
 Follows client-go (tools/clientcmd): of several files the first to name a cluster, user, context or
 current-context wins; relative paths are relative to the file that they are in. Only reads; what
 the files that it names hold is the business of `kubeconfig`.
-JSON needs no package, YAML needs PyYAML.
 """
 
 import base64
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from pathlib import Path
 
 from edge_sidecars.kubeapi.credentials import checked_token
 from edge_sidecars.kubeapi.exec_plugin import ExecSpec
+from edge_sidecars.kubeapi.yaml_text import parsed
 from edge_sidecars.runtime.cli.proxies import HttpProxy, http_proxy
 from edge_sidecars.runtime.cli.values import BadInput, api_server_url
 
@@ -22,10 +21,6 @@ from edge_sidecars.runtime.cli.values import BadInput, api_server_url
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 
 _Mapping = Mapping[str, object]
-
-
-class MissingPackage(ValueError):
-    """PyYAML is not installed."""
 
 
 @dataclass(frozen=True)
@@ -79,18 +74,24 @@ def read_context(paths: Sequence[Path], name: str | None) -> KubeContext:
 
     Of several files some may be missing, as with KUBECONFIG, but not all.
     """
-    found: dict[str, dict[str, _Fields]] = {"cluster": {}, "user": {}, "context": {}}
-    current: str | None = None
+    texts: dict[Path, str] = {}
     missing = 0
     for path in paths:
         try:
-            text = path.read_text(encoding="utf-8")
+            texts[path] = path.read_text(encoding="utf-8")
         except FileNotFoundError:
             missing += 1
             if missing == len(paths):
                 raise
-            continue
-        content = _Fields(_parsed(text, path), str(path), path.absolute().parent)
+    return context_of_texts(texts, name)
+
+
+def context_of_texts(texts: Mapping[Path, str], name: str | None) -> KubeContext:
+    """As `read_context`, of what the files hold, by their paths. Raises ValueError."""
+    found: dict[str, dict[str, _Fields]] = {"cluster": {}, "user": {}, "context": {}}
+    current: str | None = None
+    for path, text in texts.items():
+        content = _Fields(mapping(text, path), str(path), path.absolute().parent)
         current = current or content.text("current-context")
         for kind, entries in found.items():
             found[kind] = content.entries(kind) | entries
@@ -108,22 +109,9 @@ def read_context(paths: Sequence[Path], name: str | None) -> KubeContext:
     return _context(chosen, context.text("namespace"), cluster, user)
 
 
-def _parsed(text: str, path: Path) -> _Mapping:
-    try:
-        content: object = json.loads(text)
-    except (ValueError, RecursionError):
-        try:
-            # Not where JSON is enough: an image for pods does not have it.
-            from yaml import YAMLError, safe_load
-        except ImportError as error:
-            raise MissingPackage(
-                "it is YAML, for which the Python package PyYAML is missing: install the extra "
-                "kubeconfig (pip install '.[kubeconfig]' in a checkout), or write it as JSON"
-            ) from error
-        try:
-            content = safe_load(text)
-        except (YAMLError, RecursionError) as error:
-            raise ValueError(f"it is neither JSON nor YAML: {error}") from error
+def mapping(text: str, path: Path) -> _Mapping:
+    """What a kubeconfig holds; `path`: of it. Raises ValueError."""
+    content = parsed(text)
     if content is None:
         return {}
     if not isinstance(content, dict):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from edge_sidecars.kubeapi.kubeconfig_file import FileOrInline, read_context
+from edge_sidecars.kubeapi.kubeconfig_file import FileOrInline, context_of_texts, mapping
 from edge_sidecars.runtime.cli.proxies import HttpProxy
 from edge_sidecars.runtime.cli.values import Address, BadInput, describe_failure
 from relay_node.file_state import read_regular
@@ -29,11 +29,13 @@ class KubeletUpstream:
     proxy: str = ""
 
 
-def read_upstream(kubeconfig: Path, *, listen: Address, relative_to: Path) -> KubeletUpstream:
-    """`relative_to`: where relative paths in it begin. Raises `BadInput` naming the file and the
-    remedy."""
+def read_upstream(
+    content: bytes, *, kubeconfig: Path, place: Path, listen: Address
+) -> KubeletUpstream:
+    """`content`: of kubelet's `kubeconfig`, which is or was at `place`, below the root. Raises
+    `BadInput` naming the file and the remedy."""
     try:
-        found = read_context([kubeconfig], None)
+        found = context_of_texts({place: content.decode()}, None)
         authorities = None if found.authorities is None else _content(found.authorities)
     except (OSError, ValueError) as error:
         raise BadInput(
@@ -51,7 +53,7 @@ def read_upstream(kubeconfig: Path, *, listen: Address, relative_to: Path) -> Ku
     if found.pair is None or any(source.path is None for source in found.pair):
         raise BadInput(f"{named} names no file with a client certificate: {_ROTATE}")
     certificate, key = (
-        _moved(source.path, kubeconfig.parent, relative_to)
+        _moved(source.path, place.parent, kubeconfig.parent)
         for source in found.pair
         if source.path is not None
     )
@@ -75,7 +77,7 @@ def _proxy_url(proxy: HttpProxy) -> str:
 
 
 def _moved(path: Path, folder: Path, to: Path) -> Path:
-    """Of a relative path, which was read in a copy of the kubeconfig."""
+    """Of a relative path: as on the node, without the root."""
     return to / path.relative_to(folder) if path.is_relative_to(folder) else path
 
 
@@ -118,18 +120,8 @@ def past_relay(kubeconfig: bytes, authorities: bytes) -> bytes:
 
 
 def _parsed(kubeconfig: bytes) -> dict[str, Any]:
-    """Of one that `read_upstream` took. Times stay the text that they are."""
-    from yaml import SafeLoader, load
-
-    class Texts(SafeLoader):
-        """YAML without times."""
-
-    Texts.yaml_implicit_resolvers = {
-        first: [(tag, pattern) for tag, pattern in found if not tag.endswith(":timestamp")]
-        for first, found in SafeLoader.yaml_implicit_resolvers.items()
-    }
-    content: dict[str, Any] = load(kubeconfig, Texts)
-    return content
+    """Of one that `read_upstream` took."""
+    return dict(mapping(kubeconfig.decode(), Path()))
 
 
 def _text(content: dict[str, Any]) -> bytes:

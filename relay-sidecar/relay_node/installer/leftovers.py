@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from edge_sidecars.kubeapi.yaml_text import parsed
 from relay_node.file_state import FileChange, read_regular
 from relay_node.installer import cni
 from relay_node.installer.installation import Installation
@@ -159,11 +160,9 @@ def _pods(folder: Path) -> Iterator[str]:
 
 
 def _names_dns(file: Path, address: str) -> bool:
-    from yaml import YAMLError, safe_load
-
     try:
-        content = safe_load(read_regular(file).decode())
-    except (OSError, ValueError, YAMLError):
+        content = parsed(read_regular(file).decode())
+    except (OSError, ValueError):
         return False
     servers = content.get("clusterDNS") if isinstance(content, dict) else None
     return isinstance(servers, list) and address in servers

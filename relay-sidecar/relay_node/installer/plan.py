@@ -151,13 +151,11 @@ def _upstream(
     """As kubelet's kubeconfig has it, or had it before the installation."""
     path = options.kubelet_kubeconfig
     content = installation.original(path)
-    source = installation.on_node(path)
     if content is None:
         raise BadInput(f"--kubelet-kubeconfig {path} does not exist: name kubelet's own")
-    change = installation.recorded().get(path)
-    if change is not None:
-        source = installation.backup(change)
-    found = kubelet.read_upstream(source, listen=options.listen, relative_to=path.parent)
+    found = kubelet.read_upstream(
+        content, kubeconfig=path, place=installation.on_node(path), listen=options.listen
+    )
     return found, content
 
 

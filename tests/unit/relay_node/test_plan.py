@@ -3,10 +3,12 @@
 import base64
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from edge_sidecars.runtime.cli.values import BadInput, address
 from pool_sidecar.config.member_config import NODE_KUBECONFIG
@@ -288,6 +290,41 @@ def test_a_second_installation_is_made_from_the_originals(node: Node) -> None:
     node.installation.install([FileChange(path, content) for path, content in first.items()])
     assert node.contents() == first
     assert node.contents(listen=address("127.0.0.1:10560")) != first
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda it: json.dumps(it, indent="\t"),
+        lambda it: json.dumps(it | {"name" * 400: "of an extension"}),
+        lambda it: "\ufeff" + json.dumps(it, indent=1).replace("\n", "\r\n"),
+        lambda it: json.dumps(it | {"preferences": {"x": "\x7f"}}, ensure_ascii=False),
+        lambda it: f"preferences: {{joined: 2026-13-41}}\n{yaml.safe_dump(it)}",
+    ],
+    ids=["tabs", "a long key", "of Windows", "a control character", "no time"],
+)
+def test_a_kubeconfig_may_be_written_in_each_way_that_client_go_reads(
+    node: Node, write: Callable[[dict[str, Any]], str]
+) -> None:
+    node.put(KUBECONFIG, write(kubeconfig()))
+    by_relay = json.loads(node.contents()[KUBECONFIG])
+    assert by_relay["users"] == kubeconfig()["users"]
+
+
+def test_a_second_installation_finds_what_the_kubeconfig_names_from_its_folder(node: Node) -> None:
+    content = kubeconfig(**{"client-certificate": "pki/own.pem", "client-key": "../own.key"})
+    content["clusters"][0]["cluster"] = {
+        "server": "https://10.0.0.1:6443",
+        "certificate-authority": "pki/server-ca.crt",
+    }
+    node.put(KUBECONFIG, json.dumps(content))
+    node.put(KUBECONFIG.with_name("pki") / "server-ca.crt", "CA")
+    first = plan(node.options(), node.installation)
+    node.installation.install(first.changes)
+    again = plan(node.options(), node.installation)
+    assert again.upstream == first.upstream
+    assert again.upstream.certificate == KUBECONFIG.with_name("pki") / "own.pem"
+    assert node.installation.pending(again.changes) == []
 
 
 @pytest.mark.parametrize(

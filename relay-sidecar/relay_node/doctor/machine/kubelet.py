@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from edge_sidecars.apimachinery.merge_patch import merge_objects
+from edge_sidecars.kubeapi.yaml_text import parsed
+from edge_sidecars.runtime.cli.values import describe_failure
 from relay_node.doctor.machine.runtime import SOCKET
 from relay_node.doctor.machine.unit_files import Command, Disk
 from relay_node.file_state import read_regular
@@ -76,14 +78,12 @@ def _drop_ins(folder: Path, disk: Disk) -> list[str]:
 
 def _configuration(path: str, disk: Disk) -> dict[str, Any]:
     """Raises ValueError, in one line."""
-    from yaml import YAMLError, safe_load
-
     try:
-        content = safe_load(read_regular(disk.at(path)))
+        content = parsed(read_regular(disk.at(path)).decode())
     except OSError as error:
         raise ValueError(error.strerror or str(error)) from error
-    except (YAMLError, RecursionError) as error:
-        raise ValueError(" ".join(str(error).split())) from error
+    except ValueError as error:
+        raise ValueError(describe_failure(error)) from error
     if not (isinstance(content, dict) and content.get("kind") == KIND):
         raise ValueError(f"it is no {KIND}")
     return content

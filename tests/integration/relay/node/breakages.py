@@ -5,6 +5,7 @@ One table for nodes as containers (tests/node) and for a folder that looks like 
 (tests/integration/relay/node): `NodeFiles` is what both offer.
 """
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -138,6 +139,11 @@ def _settings_by_drop_in(content: str) -> Callable[[NodeFiles], None]:
         node.write(f"{SETTINGS_DROP_INS}/more/50-dns.conf", content)
 
     return do
+
+
+def _with_tabs(node: NodeFiles) -> None:
+    settings = json.loads(node.read(KUBELET_SETTINGS))
+    node.write(KUBELET_SETTINGS, json.dumps(settings, indent="\t"))
 
 
 def _with_swap(node: NodeFiles) -> None:
@@ -303,6 +309,11 @@ OF_KUBELET: Final = (
         "kubelet's configuration is broken",
         f"--config={KUBELET_SETTINGS}: ",
         written(KUBELET_SETTINGS, f"{{{_SETTINGS_KIND}"),
+    ),
+    unseen(
+        "kubelet's configuration is written anew, with tabs",
+        f"{KUBELET_SETTINGS} changed after it was started",
+        _with_tabs,
     ),
     fails("kubelet's client CA is gone", "its clientCAFile", removed(CLIENT_CA)),
     fails(
