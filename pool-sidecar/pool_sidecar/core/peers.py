@@ -25,7 +25,7 @@ from typing import Final
 from pool_sidecar.core.hearing import Hearing, identity_of
 from pool_sidecar.core.lan_state import LanState
 from pool_sidecar.core.members import Peer
-from pool_sidecar.core.pool_member import Link, Verdict
+from pool_sidecar.core.pool_member import MAX_MEMBERS, Link, Verdict
 
 # Seconds between two rounds, and for which one may take (pool.md 2).
 ROUND: Final = 2.0
@@ -174,12 +174,15 @@ class Peers:
         self._restored = dict(heard)
 
     def hearing(self, now: float) -> dict[str, Hearing]:
-        """Whom this node has heard within `HEARD_VALID`, for the next process."""
+        """Whom this node has heard within `HEARD_VALID`, for the next process: as many as a pool
+        has, those of nodes that left it last."""
         found = dict(self._restored)
         for name, record in self._records.items():
             if record.alive_at is not None:
                 found[name] = Hearing(identity_of(record.peer), record.alive_at)
-        return {name: it for name, it in found.items() if now - it.at <= HEARD_VALID}
+        valid = [(name, it) for name, it in found.items() if now - it.at <= HEARD_VALID]
+        valid.sort(key=lambda it: (it[0] in self._records, it[1].at), reverse=True)
+        return dict(valid[: MAX_MEMBERS - 1])
 
     def follow(self, peers: Mapping[str, Peer]) -> None:
         """The directory changed. A peer with another address or certificate was never heard."""

@@ -11,7 +11,7 @@ from pool_sidecar.core.hearing import Hearing, decode, encode, identity_of
 from pool_sidecar.core.lan_state import LanState
 from pool_sidecar.core.members import Peer
 from pool_sidecar.core.peers import HEARD_VALID, Peers, Sign
-from pool_sidecar.core.pool_member import Link, Verdict
+from pool_sidecar.core.pool_member import MAX_MEMBERS, Link, Verdict
 
 PEER = Peer("n1", ("10.0.0.1",), (b"n1",))
 BOOT, NEXT_BOOT = "boot-1", "boot-2"
@@ -74,6 +74,24 @@ def test_who_was_heard_more_than_a_day_of_running_ago_was_not_heard() -> None:
     )
     peers.follow({"n1": PEER})
     assert peers.testimony(silent(peers, 1.0))["n1"].verdict is Verdict.NEVER_HEARD
+
+
+def test_nodes_that_are_replaced_within_a_day_cost_no_other_one_its_hearing() -> None:
+    """Of a full pool, 40 nodes are made anew under other names while the member starts again."""
+
+    def directory(*numbers: int) -> dict[str, Peer]:
+        found = (replace(PEER, name=f"n{it}", certificates=(b"%d" % it,)) for it in numbers)
+        return {it.name: it for it in found}
+
+    peers, now = Peers(), 1000.0
+    for first in range(1, 121, 40):
+        found = directory(*range(first, first + MAX_MEMBERS - 1))
+        peers.follow(found)
+        for name in found:
+            peers.answered(name, LanState(name, "1", Link.OWN, True), now)
+        peers, now = started_again(peers, at=now + 60.0, now=now + 120.0), now + 120.0
+    peers.follow(found)
+    assert peers.hearing(now).keys() == found.keys()
 
 
 def test_once_it_is_heard_again_nothing_of_before_is_told() -> None:
