@@ -31,9 +31,14 @@ from relay_sidecar.core.stream.commands import (
 from relay_sidecar.core.stream.reflection import WATCH_TIMEOUT, Reflection
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.streams.stream import Stream
-from relay_sidecar.upstream.reflector.arrivals import Arrivals
 from relay_sidecar.upstream.reflector.confirmer import Confirmer
-from relay_sidecar.upstream.reflector.source import LONGEST_START, SETTLED, Feed, is_ready
+from relay_sidecar.upstream.reflector.source import (
+    LONGEST_START,
+    SETTLED,
+    Arrivals,
+    Feed,
+    is_ready,
+)
 from relay_sidecar.upstream.reflector.stream_steps import FULL, ListPhase, StreamOwner, StreamSteps
 from relay_sidecar.upstream.reflector.turns import Turn, Turns
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from relay_sidecar.upstream.reflector.arrivals import AT_ONCE, Arrivals
+from relay_sidecar.upstream.reflector.source import AT_ONCE, Arrivals
 
 
 def test_what_comes_while_the_reader_waits_came_when_it_was_read() -> None:
