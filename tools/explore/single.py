@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from elector_sidecar.core.election import Election
 from elector_sidecar.core.lease import ANSWERS_AT_ANNOTATION, RESUMED_ANNOTATION, Lease
@@ -19,17 +20,15 @@ from tools.explore.store import NAMESPACE, Store
 TIMING = Timing(lease_duration=4, renew_interval=1, request_timeout=1.5)
 # A priority moves within the horizon; a minute is only longer.
 POLICY = MovePolicy(can_drain=True, settle=2.0, interval=5.0, again=8.0)
-# Of a step.
-SECONDS = 1.0
-PACE = Pace(step=SECONDS)
+PACE = Pace(step=1.0)
 
 
-def resume_age(step: int, lease: Lease) -> tuple[float, bool]:
-    """What a process that starts judges by."""
+def resume_age(seconds: float, step: int, lease: Lease) -> tuple[float, bool]:
+    """What a process that starts judges by; `seconds`: of a step."""
     text = lease.annotation(ANSWERS_AT_ANNOTATION)
     sent = float(text.split(" ")[3]) if text else -math.inf
     resumed = lease.annotation(RESUMED_ANNOTATION) is not None
-    return (min(step * SECONDS - sent, TIMING.lease_duration), resumed)
+    return (min(step * seconds - sent, TIMING.lease_duration), resumed)
 
 
 def single(
@@ -67,7 +66,7 @@ def single(
             actors.append(
                 ClientGo("peer", client_rate, lease=NAME, duration=int(duration), is_old=is_old)
             )
-        extras = resume_age if resumes else None
+        extras = partial(resume_age, pace.step) if resumes else None
         if moves:
             state: State = MovingState(
                 store, actors, restores=restores, targets=targets, extras=extras

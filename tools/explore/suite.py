@@ -34,12 +34,24 @@ NONE = replace(
 PROCESSES = replace(LONG, late_request=(), late_answer=(), late_events=(), is_lossy=False)
 # The same, with crashes after which the process is back within its lease.
 RESTARTS = replace(PROCESSES, crash=(1,))
+# The same at a moment and for a length that lie between two steps.
+FINE = replace(
+    LONG,
+    step=0.5,
+    crash=(9,),
+    freeze=(9,),
+    cut=(3,),
+    late_request=(7,),
+    late_answer=(1,),
+    late_events=(9,),
+)
 # A lease of three steps, so that four leases are twelve.
 SHORT = Timing(lease_duration=3, renew_interval=1, request_timeout=1.5)
 NAMES: dict[str, Callable[..., Config] | Pace | Timing] = {
     "single": single,
     "sharded": sharded,
     "LONG": LONG,
+    "FINE": FINE,
     "NONE": NONE,
     "PROCESSES": PROCESSES,
     "RESTARTS": RESTARTS,

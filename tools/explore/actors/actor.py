@@ -174,6 +174,10 @@ class Actor:
     def is_watched(self, change: Change) -> bool:
         return True
 
+    def listens(self, watch_id: int) -> bool:
+        """Whether its core takes what this watch brings."""
+        return True
+
     def floor(self) -> int:
         """The version that it may ask a watch from."""
         raise NotImplementedError
@@ -224,6 +228,8 @@ class Actor:
         """The store was put back: what is under way may still arrive there."""
         watch = self.watch
         hears = watch is not None and not watch.silent and not watch.events
+        # A core that heard nothing for long gives its watch up, and takes nothing from it.
+        hears = hears and watch is not None and self.listens(watch.id)
         self.is_ignorant = not hears or world.step < max(self.frozen_until, self.cut_until)
         self.excused_until = self.works_until
 

@@ -123,6 +123,9 @@ class Member(Actor):
     def deliver(self, now: Moment, watch_id: int, change: Change) -> None:
         self.core.event_arrived(watch_id, now, change.lease, is_deleted=change.is_deleted)
 
+    def listens(self, watch_id: int) -> bool:
+        return bool(self.core._lease_watch.is_watched_by(watch_id))
+
     def end_watch(self, now: Moment, watch_id: int) -> None:
         self.core.watch_ended(watch_id, now, is_orderly=False)
 

@@ -136,6 +136,18 @@ def test_p1_a_restored_record_is_not_released_beside_a_later_holder() -> None:
     )
 
 
+def test_p1_excuses_who_gave_its_watch_up_and_heard_of_no_renewal_before_a_restore() -> None:
+    """What came by the connection that its core has left was lost on it."""
+    play(
+        single(faults=3, pace=suite.LONG),
+        {
+            1: ["pod-1 freezes for 5 steps"],
+            6: ["pod-1 is cut off for 2 steps"],
+            11: ["the store is put back to its state 1 before", "in the order: pod-1, pod-0"],
+        },
+    )
+
+
 def test_a_play_that_names_what_its_step_does_not_offer_is_refused() -> None:
     with pytest.raises(ValueError, match="step 2 does not offer 'pod-9 freezes for 5 steps'"):
         play(single(), {2: ["pod-9 freezes for 5 steps"]})
