@@ -85,7 +85,7 @@ nemesis: .venv ## random faults for half an hour; ARGS=--help
 drill-shards: .venv ## client-go candidates beside electors with shards for ten minutes, and etcd restored from a backup of ten minutes ago
 	@.venv/bin/python -m pytest tests/integration/elector/shards/test_drills.py -m manual -s $(ARGS)
 
-explore: .venv ## all schedules of a few faults upon the pure cores of the elector; ARGS=--deep: more of them, for hours
+explore: .venv ## all schedules of a few faults upon the pure cores of the elector; ARGS=--deep: more of them, for an hour
 	@.venv/bin/python -m tools.explore $(ARGS)
 
 mutants: .venv ## faults of the product, each found by the tests that are recorded with it; ARGS="--processes 4 Age"

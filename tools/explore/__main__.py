@@ -19,7 +19,9 @@ def _arguments() -> argparse.Namespace:
         prog="tools.explore", description=(__doc__ or "").split("\n\n")[0]
     )
     parser.add_argument(
-        "--deep", action="store_true", help="more faults, and three members with shards: for hours"
+        "--deep",
+        action="store_true",
+        help="one fault more, other faults, and half steps: an hour on two cores",
     )
     parser.add_argument("--only", default="", help="configurations whose call contains this")
     parser.add_argument("--processes", type=int, default=2)

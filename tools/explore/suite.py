@@ -106,14 +106,22 @@ SUITE = [
     # The store is put back to any earlier state, and nothing else goes wrong.
     Task("sharded(rates=(1.0, 1.0), shards=2, faults=1, leases=1.5, pace=NONE)"),
 ]
-# Not one of these was ever run to its end.
+# One fault more, other faults, or finer steps.
 DEEP = [
-    *SUITE,
+    Task("single(rates=(1.0, 1.0), faults=3, pace=LONG)"),
     Task('single(rates=(1.0, 1.0), client_go="0.26", faults=3, pace=PROCESSES, is_settled=True)'),
+    *SUITE,
+    Task('single(rates=(1.0, 1.0), client_go="0.26", faults=2, pace=FINE)'),
+    Task('single(rates=(1.0, 1.0), client_go="0.37", faults=2, pace=FINE)'),
+    Task('single(rates=(1.0, 1.0), faults=2, targets=("pod-1", "pod-9"), pace=FINE)'),
+    Task('sharded(rates=(1.0, 1.0), shards=2, client_go="0.26", faults=1, restores=0, pace=LONG)'),
+    Task("single(rates=(0.95, 1.0), faults=2, pace=FINE)"),
     Task(
         "sharded(rates=(1.0, 1.0, 1.0), shards=3, faults=1, pace=LONG, is_settled=True, "
         "timing=SHORT)"
     ),
-    Task('sharded(rates=(1.0, 1.0), shards=2, client_go="0.26", faults=1, restores=0, pace=LONG)'),
-    Task("single(rates=(1.0, 1.0), faults=3, pace=LONG)"),
+    Task(
+        "sharded(rates=(1.0, 1.0, 1.0), shards=3, faults=1, pace=FINE, is_settled=True, "
+        "timing=SHORT)"
+    ),
 ]
