@@ -12,6 +12,7 @@ import asyncio
 import errno
 import functools
 import os
+import re
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Container, Iterator, Mapping
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import aiohttp
 import msgspec
@@ -38,19 +39,29 @@ CHUNK = 256 * 1024
 PROGRESS_INTERVAL = 10.0
 # Seconds for which a signed URL is good: the request is sent at once, clocks differ.
 SIGNED_FOR = 900
+# Bytes of the answer that names a bucket's region, and the name in it; what S3 calls the first one
+# it does not name.
+MAX_LOCATION = 16 * 1024
+_REGION = re.compile(rb"<LocationConstraint[^>]*>\s*([A-Za-z0-9-]{1,64})\s*<")
+FIRST_REGION = "us-east-1"
 # Bytes of an error's body that are shown.
 MAX_REASON = 200
+# Characters of what tells whether a file has changed; servers send some 30.
+MAX_VALIDATOR = 1024
 # Transfers at a time: of one host, and of all.
 PER_HOST = 2
 AT_ONCE = 32
 
 
 class RemoteError(Exception):
-    """`reason` says for people what is wrong, and what to do about it where we know."""
+    """`reason` says for people what is wrong, and what to do about it where we know. What of it a
+    server has said may be no text: aiohttp has its bytes as lone surrogates, which no report
+    holds."""
 
     def __init__(self, url: str, reason: str) -> None:
-        super().__init__(f"{shown(url)}: {reason}")
-        self.reason = reason
+        printable = "".join(it if it.isprintable() else " " for it in reason)
+        self.reason = " ".join(printable.split())
+        super().__init__(f"{shown(url)}: {self.reason}")
 
 
 class Content(msgspec.Struct, frozen=True):
@@ -120,7 +131,7 @@ class Remote:
             begins()
             with self._transfer(url) as transfer, _told(url, self._limits, deadline):
                 async with deadline:
-                    signed = await _signed("GET", url, secret)
+                    signed = await self._signed("GET", url, secret)
                     session = await self._opened()
                     async with session.get(signed, headers=headers) as response:
                         if response.status == 304 and validator:
@@ -129,9 +140,7 @@ class Remote:
                         await _check(response, url)
                         transfer.size = response.content_length
                         chunks = _chunks(response, transfer, self._limits)
-                        answer = response.headers
-                        validator = answer.get("ETag") or answer.get("Last-Modified") or ""
-                        yield Content(validator, transfer.size, chunks)
+                        yield Content(_validator(response), transfer.size, chunks)
 
     async def fetch(
         self, url: str, target: Path, secret: Mapping[str, str] | None, *, validator: str = ""
@@ -171,7 +180,7 @@ class Remote:
                         yield chunk
 
                 async with deadline:
-                    signed = await _signed("PUT", url, secret)
+                    signed = await self._signed("PUT", url, secret)
                     session = await self._opened()
                     async with session.put(signed, data=pieces(), headers=headers) as response:
                         await _check(response, url)
@@ -211,6 +220,33 @@ class Remote:
             )
         return self._session
 
+    async def _signed(self, method: str, url: str, secret: Mapping[str, str] | None) -> URL:
+        """An http(s) URL that may be asked with this method. Raises ValueError for what is none."""
+        if not is_s3(url):
+            return URL(url)
+        values = dict(secret or {})
+        if values.get("ACCESS_KEY_ID") and not values.get("s3-region"):
+            values["s3-region"] = await self._region(url, values)
+        # What is signed may not be written otherwise.
+        return URL(await in_daemon_thread(lambda: _presigned(method, url, values)), encoded=True)
+
+    async def _region(self, url: str, values: Mapping[str, str]) -> str:
+        """Of a bucket, as S3 says (GetBucketLocation), asked as any other server is: minio's own
+        client goes anywhere, reads without end, and believes the answer to be XML."""
+        asked = await in_daemon_thread(lambda: _location(url, values))
+        session = await self._opened()
+        answer = b""
+        async with session.get(URL(asked, encoded=True)) as response:
+            await _check(response, url)
+            async for chunk in response.content.iter_any():
+                answer += chunk
+                if len(answer) > MAX_LOCATION:
+                    break
+        found = _REGION.search(answer)
+        if found is None:
+            return FIRST_REGION
+        return "eu-west-1" if found[1] == b"EU" else found[1].decode()
+
     def _socket(self, info: tuple[Any, ...]) -> socket.socket:
         """For each address that a name, or an answer that leads elsewhere, has led to."""
         family, kind, protocol, _, (host, port, *_) = info
@@ -244,15 +280,6 @@ def shown(url: str) -> str:
     return f"{parts.scheme}://{host}{parts.path}" if parts.scheme else url
 
 
-async def _signed(method: str, url: str, secret: Mapping[str, str] | None) -> URL:
-    """An http(s) URL that may be asked with this method. Raises ValueError for what is none."""
-    if not is_s3(url):
-        return URL(url)
-    # It may ask S3 in which region the bucket is. What is signed may not be written otherwise.
-    signed = await in_daemon_thread(functools.partial(_presigned, method, url, secret))
-    return URL(signed, encoded=True)
-
-
 def is_s3(url: str) -> bool:
     return url[:5].lower() == "s3://"
 
@@ -271,16 +298,55 @@ def _endpoint(values: Mapping[str, str]) -> str:
     return values.get("s3-endpoint") or values.get("S3_ENDPOINT_URL") or ""
 
 
-def _presigned(method: str, url: str, secret: Mapping[str, str] | None) -> str:
+def _presigned(method: str, url: str, values: Mapping[str, str]) -> str:
     # Only who has something on S3 pays for it.
     from datetime import timedelta
 
-    import urllib3
     from minio import Minio
     from minio.error import MinioException
 
-    parts = urlsplit(url)
-    values = secret or {}
+    parts, endpoint = urlsplit(url), _endpoint_url(url, values)
+    try:
+        client = Minio(
+            endpoint.netloc,
+            access_key=values.get("ACCESS_KEY_ID"),
+            secret_key=values.get("SECRET_ACCESS_KEY"),
+            secure=endpoint.scheme == "https",
+            region=values.get("s3-region") or FIRST_REGION,
+        )
+        return client.get_presigned_url(
+            method, parts.netloc, parts.path.lstrip("/"), expires=timedelta(seconds=SIGNED_FOR)
+        )
+    except (MinioException, ValueError) as error:
+        raise RemoteError(url, f"{error}") from error
+
+
+def _location(url: str, values: Mapping[str, str]) -> str:
+    """The URL at which S3 says where the bucket of this one is."""
+    from datetime import UTC, datetime
+
+    from minio.credentials.credentials import Credentials
+    from minio.signer import presign_v4
+
+    bucket = urlsplit(url).netloc
+    place = _endpoint_url(url, values)._replace(path=f"/{bucket}", query="location=")
+    try:
+        own = Credentials(values["ACCESS_KEY_ID"], values.get("SECRET_ACCESS_KEY", ""))
+        signed = presign_v4(
+            method="GET",
+            url=place,
+            region=FIRST_REGION,
+            credentials=own,
+            date=datetime.now(UTC),
+            expires=SIGNED_FOR,
+        )
+    except ValueError as error:
+        raise RemoteError(url, f"{error}") from error
+    return signed.geturl()
+
+
+def _endpoint_url(url: str, values: Mapping[str, str]) -> SplitResult:
+    """Of S3, as the Secret names it: scheme and host. Raises `RemoteError`."""
     endpoint = _endpoint(values)
     if not endpoint:
         raise RemoteError(
@@ -290,22 +356,14 @@ def _presigned(method: str, url: str, secret: Mapping[str, str] | None) -> str:
         )
     scheme, has_scheme, host = endpoint.rpartition("://")
     is_https = scheme == "https" if has_scheme else values.get("s3-usehttps", "1") != "0"
-    try:
-        client = Minio(
-            host.rstrip("/"),
-            access_key=values.get("ACCESS_KEY_ID"),
-            secret_key=values.get("SECRET_ACCESS_KEY"),
-            secure=is_https,
-            region=values.get("s3-region"),
-            http_client=urllib3.PoolManager(
-                timeout=OPEN_TIMEOUT, retries=False, cert_reqs="CERT_REQUIRED"
-            ),
-        )
-        return client.get_presigned_url(
-            method, parts.netloc, parts.path.lstrip("/"), expires=timedelta(seconds=SIGNED_FOR)
-        )
-    except (MinioException, urllib3.exceptions.HTTPError, ValueError) as error:
-        raise RemoteError(url, f"{error}") from error
+    return SplitResult("https" if is_https else "http", host.rstrip("/"), "", "", "")
+
+
+def _validator(response: aiohttp.ClientResponse) -> str:
+    """ "" for one that is no text, or too long to be kept: the file is fetched each time then."""
+    headers = response.headers
+    found = headers.get("ETag") or headers.get("Last-Modified") or ""
+    return found if found.isprintable() and len(found) <= MAX_VALIDATOR else ""
 
 
 def _condition(validator: str) -> dict[str, str]:

@@ -214,11 +214,7 @@ class Datasets:
                 return
             problem, is_whole = await self._counted(watched, spec)
         except UNFORESEEN as error:
-            # One bad object stops nothing.
-            logger.exception(
-                "an object cannot be worked on", extra=fields(object=str(watched.document.key))
-            )
-            problem = f"it cannot be counted: {type(error).__name__}"
+            problem = _unforeseen(watched, error)
         finally:
             watched.is_counting = False
         if self._watched.get(watched.document.uid) is not watched:
@@ -234,8 +230,12 @@ class Datasets:
         interval = self._interval * random.uniform(1 - SPREAD, 1 + SPREAD)
         pause = max(interval, took / MAX_SHARE)
         watched.problem = problem
-        if not await self._report(watched):
-            pause = RETRY_AFTER
+        try:
+            is_told = await self._report(watched)
+        except UNFORESEEN as error:
+            watched.problem, is_told = _unforeseen(watched, error), False
+        if not is_told:
+            pause = max(RETRY_AFTER, took / MAX_SHARE)
         self._schedule(watched, boottime() + pause)
 
     async def _counted(self, watched: _Watched, spec: DatasetSpec) -> tuple[str, bool]:
@@ -308,6 +308,14 @@ class Datasets:
         document = watched.document
         await self._store.enqueue(document, is_event=False, worker="", body=body, is_repeated=True)
         watched.repetition = watched.repetition.repeated(boottime())
+
+
+def _unforeseen(watched: _Watched, error: Exception) -> str:
+    """The problem. One bad object stops nothing."""
+    logger.exception(
+        "an object cannot be worked on", extra=fields(object=str(watched.document.key))
+    )
+    return f"it cannot be counted: {type(error).__name__}"
 
 
 def _body(watched: _Watched) -> bytes:

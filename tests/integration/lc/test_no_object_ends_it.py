@@ -1,7 +1,10 @@
 """No object and no report ends an LC, and slow servers keep no other file waiting."""
 
 import socket
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -56,6 +59,64 @@ def test_what_cannot_be_an_address_is_named_with_its_field(lc: LcProcess) -> Non
     for number in range(len(OUTPUTS)):
         assert "spec.outputDir" in notes[f"incrementallearningjob j{number}"]
     assert "Traceback" not in lc.log_text()
+
+
+LINES = b"Content-Length: 4\r\n\r\n1\n2\n"
+# By name: what a server answers, and the dataset's note.
+ANSWERS = {
+    "tag": (b'HTTP/1.1 200 OK\r\nETag: "caf\xe9"\r\n' + LINES, "2 samples"),
+    "date": (b"HTTP/1.1 200 OK\r\nLast-Modified: \xff\xfe\r\n" + LINES, "2 samples"),
+    "long": (b'HTTP/1.1 200 OK\r\nETag: "' + b"x" * 7000 + b'"\r\n' + LINES, "2 samples"),
+    "bytes": (b"HTTP/1.1 500 \xe9\r\nContent-Length: 3\r\n\r\n\0\xe9\n", "answered 500"),
+    "moved": (b"HTTP/1.1 302 F\r\nLocation: http://\xff/\r\n\r\n", "problem: http://"),
+    "none": (b"\xff\0\xfe", "problem: http://"),
+}
+# The same of an endpoint of S3, asked where the bucket is.
+BUCKETS = {
+    "xml": (b"HTTP/1.1 200 OK\r\n" + LINES, "2 samples"),
+    "empty": (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", "0 samples"),
+    "halves": (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n\xff\xfe\xe9", "1 samples"),
+    "denied": (
+        b"HTTP/1.1 403 F\r\nContent-Type: application/xml\r\n" + LINES,
+        "answered 403 1 2",
+    ),
+    "metadata": (
+        b"HTTP/1.1 307 T\r\nLocation: http://169.254.169.254/\r\n\r\n",
+        "169.254.169.254 is of the node itself",
+    ),
+}
+
+
+def test_nothing_that_a_server_answers_ends_it(tmp_path: Path) -> None:
+    """Each by a connection of its own, to one server."""
+    said = {name: answer for name, (answer, _) in (ANSWERS | BUCKETS).items()}
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    with connection, suppress(OSError):
+                        path = connection.recv(65536).split(b" ")[1].decode()
+                        connection.sendall(said[path.strip("/").split("/")[0].split("?")[0]])
+                        connection.shutdown(socket.SHUT_WR)
+
+        threading.Thread(target=serve, daemon=True).start()
+        host = f"127.0.0.1:{listener.getsockname()[1]}"
+        (tmp_path / "shop/key").mkdir(parents=True)
+        values = {"s3-endpoint": f"http://{host}", "ACCESS_KEY_ID": "a", "SECRET_ACCESS_KEY": "b"}
+        for key, value in values.items():
+            (tmp_path / "shop/key" / key).write_text(value)
+        objects = [dataset(name, f"http://{host}/{name}") for name in ANSWERS]
+        fields = {"format": "txt", "nodeName": "edge-a", "credentialName": "key"}
+        objects += [resource("Dataset", it, url=f"s3://{it}/x", **fields) for it in BUCKETS]
+        with stocked(*objects, flags=[f"--secrets-dir={tmp_path}"]) as lc:
+            wanted = {name: note for name, (_, note) in (ANSWERS | BUCKETS).items()}
+            lc.until(
+                lambda _: all(note in lc.notes()[f"dataset {it}"] for it, note in wanted.items())
+            )
+            assert "Traceback" not in lc.log_text()
+        listener.shutdown(socket.SHUT_RDWR)
 
 
 def test_slow_servers_keep_no_file_and_no_other_server_waiting() -> None:
