@@ -18,7 +18,7 @@ from gm.core.kinds.registry import KINDS
 from gm.core.references import led_to, models, nodes, references
 
 # What reading raw JSON of another shape than its kind's raises.
-MISSHAPEN = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+MISSHAPEN = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 Find = Callable[[ObjectKey], Json | None]
 

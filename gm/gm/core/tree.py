@@ -5,9 +5,12 @@ reads as empty. A pod template may hold anything, for its CRD keeps unknown fiel
 """
 
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from edge_sidecars.sedna_api.core.api_object import Json
+
+# The API's integers are int64.
+MAX_NUMBER: Final = 2**63 - 1
 
 
 def part(tree: object, *path: str) -> object:
@@ -43,9 +46,11 @@ def text(tree: object, *path: str) -> str:
 
 
 def number(tree: object, *path: str, default: int = 0) -> int:
-    """The integer at a path; true and false are none."""
+    """The integer at a path; true and false are none, nor is one that the API has not."""
     found = part(tree, *path)
-    return found if isinstance(found, int) and not isinstance(found, bool) else default
+    if not isinstance(found, int) or isinstance(found, bool) or abs(found) > MAX_NUMBER:
+        return default
+    return found
 
 
 def flag(tree: object, *path: str) -> bool:

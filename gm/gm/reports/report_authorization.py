@@ -49,13 +49,13 @@ class ReportAuthorization:
         return await self._live(node, key, report.uid)
 
     async def _live(self, node: str, key: ObjectKey, uid: str) -> Document | RefusedReport:
-        document = await self._read(key)
         name = _described(key)
-        if document is None:
-            return RefusedReport(f"{name} is gone")
-        if uid and document.uid != uid:
-            return RefusedReport(f"{name} with uid {uid} is gone")
         try:
+            document = await self._read(key)
+            if document is None:
+                return RefusedReport(f"{name} is gone")
+            if uid and document.uid != uid:
+                return RefusedReport(f"{name} with uid {uid} is gone")
             is_concerned = await self._concerns(node, document)
         except MISSHAPEN as error:
             return RefusedReport(f"{name} cannot be understood: {error!r}")

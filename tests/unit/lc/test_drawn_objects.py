@@ -37,7 +37,7 @@ SCALARS = st.one_of(
     st.none(),
     st.booleans(),
     st.integers(),
-    st.sampled_from([2**31, 2**63, 2**64, -(2**63) - 1, 10**300]),
+    st.sampled_from([2**31, 2**63, 2**64, -(2**63) - 1, 10**300, 10**400]),
     st.floats(allow_nan=False, allow_infinity=False),
     TEXTS,
 )

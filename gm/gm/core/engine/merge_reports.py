@@ -25,7 +25,7 @@ from gm.core.kind import Merge
 from gm.core.references import nodes
 from gm.core.rules import stages
 from gm.core.rules.job import is_finished
-from gm.core.tree import items, mapping, number, objects, part, text, values
+from gm.core.tree import MAX_NUMBER, items, mapping, number, objects, part, text, values
 
 UNREADABLE = "Unreadable"
 
@@ -167,13 +167,11 @@ def _knowledge_base(models: list[Json]) -> Json:
     """Sedna: GM/controllers/lifelonglearning/upstream.go."""
     classes = [it for it in items(models[0], "classes") if isinstance(it, str)]
     listed: list[Json] = []
-    unseen = 0
     for model in models:
         samples = number(model, "number_of_labeled_unseen_sample")
-        unseen += samples
         for name, metrics in mapping(model, "current_metric").items():
             values = list(metrics.values()) if isinstance(metrics, dict) else [metrics]
-            precision = values[0] if values and isinstance(values[0], int | float) else 0.0
+            precision = values[0] if values and _is_measured(values[0]) else 0.0
             listed.append(
                 {
                     "modelID": name,
@@ -185,10 +183,19 @@ def _knowledge_base(models: list[Json]) -> Json:
         "AIModels": {"numberOfAIModels": len(listed), "listOfAIModels": listed},
         "AIClasses": {"numberOfAIClasses": len(classes), "listOfAIClasses": classes},
         "samples": {
-            "numberOfLabeledUnseenSample": unseen,
-            "numberOfUnseenSample": sum(number(it, "number_of_unseen_sample") for it in models),
+            "numberOfLabeledUnseenSample": _sum(models, "number_of_labeled_unseen_sample"),
+            "numberOfUnseenSample": _sum(models, "number_of_unseen_sample"),
         },
     }
+
+
+def _is_measured(value: object) -> bool:
+    return isinstance(value, int | float) and abs(value) <= MAX_NUMBER
+
+
+def _sum(models: list[Json], field: str) -> int:
+    """No more than the API's integers hold."""
+    return min(sum(number(it, field) for it in models), MAX_NUMBER)
 
 
 def _listed(metrics: Json) -> tuple[dict[str, str], ...]:

@@ -1,10 +1,12 @@
 """One object of the API as one line of JSON, with what everybody asks of it beside.
 
 Guarantees: bytes, not trees of dicts, so that ten thousand objects cost what they weigh; without
-managedFields and kubectl's copy of the manifest, which nothing here reads. Two documents of one uid
-and resource_version are equal in meaning. Knows nothing of what a kind's object contains.
+managedFields and kubectl's copy of the manifest, which nothing here reads; nested no deeper than
+`MAX_DEPTH`. Two documents of one uid and resource_version are equal in meaning. Knows nothing of
+what a kind's object contains.
 """
 
+import re
 import sys
 from typing import Any, Final, NamedTuple, Self
 
@@ -19,6 +21,12 @@ _LAST_APPLIED: Final = LAST_APPLIED.encode()
 _MANAGED_FIELDS: Final = b'"managedFields":'
 # etcd's revisions are int64 (etcdserverpb.ResponseHeader.revision).
 _MAX_VERSION: Final = 2**63 - 1
+# Levels of nesting that are kept. Less than half of what Python calls itself
+# (sys.getrecursionlimit), so that each who has a document can walk through it; an object that works
+# has thirty.
+MAX_DEPTH: Final = 400
+# Strings, in which brackets are none, and brackets.
+_TOKENS: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 
 
 class NotADocument(ValueError):
@@ -69,6 +77,7 @@ class Document(msgspec.Struct, frozen=True, gc=False):
     @classmethod
     def parse(cls, raw: bytes, kind: str) -> Self:
         """Raises `NotADocument`."""
+        raw = _shallow(raw)
         try:
             metadata_json = _WHOLE.decode(raw).metadata
             metadata = _METADATA.decode(metadata_json)
@@ -96,6 +105,25 @@ class Document(msgspec.Struct, frozen=True, gc=False):
         """Decoded anew each time: the caller may change it."""
         decoded: Json = _ANY.decode(self.raw)
         return decoded
+
+
+def _shallow(raw: bytes) -> bytes:
+    """With null for what is nested deeper than `MAX_DEPTH`: one object stops nothing, and the API
+    server says what is wrong with what is made of it."""
+    if raw.count(b"{") + raw.count(b"[") <= MAX_DEPTH:
+        return raw
+    kept, start, depth = [], 0, 0
+    for token in _TOKENS.finditer(raw):
+        if token[0] in (b"{", b"["):
+            if depth == MAX_DEPTH:
+                kept.append(raw[start : token.start()])
+            depth += 1
+        elif token[0] in (b"}", b"]"):
+            depth -= 1
+            if depth == MAX_DEPTH:
+                kept.append(b"null")
+                start = token.end()
+    return raw if depth else b"".join((*kept, raw[start:]))
 
 
 def _cut(raw: bytes, metadata: bytes, managed_fields: bytes) -> bytes:

@@ -136,7 +136,8 @@ def _is_token(text: str) -> bool:
 
 
 def check_body(body: bytes) -> None:
-    """Raises `MalformedReport` for what is no JSON object, too large or nested too deep."""
+    """Raises `MalformedReport` for what is no JSON object, too large or nested too deep, and for
+    numbers that no API server takes: a NodeReport with one would be refused as a whole."""
     if len(body) > MAX_BODY:
         raise MalformedReport(f"a body of {len(body)} bytes: {MAX_BODY} at most")
     try:
@@ -144,10 +145,21 @@ def check_body(body: bytes) -> None:
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise MalformedReport(f"the body is no JSON object: {error}") from error
     for _ in range(MAX_DEPTH):
+        for value in level:
+            _check_number(value)
         level = [inner for value in level for inner in _inside(value)]
         if not level:
             return
     raise MalformedReport(f"the body is nested deeper than {MAX_DEPTH} levels")
+
+
+def _check_number(value: object) -> None:
+    """Those beyond int64 are a float64 there (k8s.io/apimachinery, util/json)."""
+    if isinstance(value, int):
+        try:
+            float(value)
+        except OverflowError:
+            raise MalformedReport(f"{value!s:.20}... is more than a number may be") from None
 
 
 def _inside(value: object) -> Iterable[object]:

@@ -17,6 +17,12 @@ JSON_VALUES = st.recursive(
 )
 
 
+def walked(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {key: walked(value) for key, value in tree.items()}
+    return list(map(walked, tree)) if isinstance(tree, list) else tree
+
+
 def raw(**metadata: Any) -> bytes:
     base = {"name": "d1", "namespace": "shop", "uid": "u", "resourceVersion": "71"}
     return json.dumps({"kind": "Dataset", "metadata": base | metadata}).encode()
@@ -100,3 +106,25 @@ def test_only_the_objects_own_managed_fields_go_wherever_they_are_and_whatever_t
 def test_what_is_no_object_of_the_api_is_refused(text: bytes) -> None:
     with pytest.raises(NotADocument):
         Document.parse(text, "dataset")
+
+
+@pytest.mark.parametrize(
+    ("spec", "kept"),
+    [
+        (b'{"a":' * 399 + b"1" + b"}" * 399, b'{"a":' * 399 + b"1" + b"}" * 399),
+        (b'{"a":' * 400 + b"1" + b"}" * 400, b'{"a":' * 399 + b"null" + b"}" * 399),
+        (b"[" * 9000 + b"]" * 9000, b"[" * 399 + b"null" + b"]" * 399),
+        (b"[%b3]" % (b"%b," % (b"[" * 400 + b"]" * 400) * 2), None),
+        (b"[%b[]]" % (b"{}," * 1000), b"[%b[]]" % (b"{}," * 1000)),
+        (b'"%b"' % (rb"\"[{" * 1000), b'"%b"' % (rb"\"[{" * 1000)),
+    ],
+    ids=["as deep as may be", "deeper", "far deeper", "twice", "many brackets", "in a text"],
+)
+def test_who_has_a_document_can_walk_through_it(spec: bytes, kept: bytes | None) -> None:
+    text = b'{"metadata":{"name":"a","resourceVersion":"7"},"spec":%b,"status":{}}'
+    document = Document.parse(text % spec, "dataset")
+    found = document.json()
+    assert walked(found) == found
+    assert (document.resource_version, found["status"]) == (7, {})
+    if kept is not None:
+        assert document.raw == text % kept

@@ -34,6 +34,14 @@ def said(phase: str, *, worker: str = "w", is_event: bool = False, store: str = 
     return replace(GOOD, worker=worker, is_event=is_event, store_id=store, body=body)
 
 
+@pytest.mark.parametrize("number", ["1" + "0" * 309, "-1" + "0" * 400])
+def test_a_number_that_no_api_server_takes_is_refused(number: str) -> None:
+    """A NodeReport with it would be refused as a whole, and hold all other reports up."""
+    with pytest.raises(MalformedReport, match="more than a number may be"):
+        check_body(b'{"output":{"ownerInfo":[{"x":%b}]}}' % number.encode())
+    check_body(b'{"x":[1%b,9223372036854775808,true,-1.7e308]}' % (b"0" * 308))
+
+
 def test_a_good_report_is_good() -> None:
     check(GOOD)
     check(replace(GOOD, worker="", previous=0))
