@@ -25,8 +25,9 @@ from lc.learning.spool import CHUNK, Halt, Spool, chunks_between
 LIMIT = 64 * 1024 * 1024
 # Bytes at both ends of what was read that tell a file from another.
 PROOF = 4096
-# Bytes; a header line that does not end by then is none.
-LONGEST_HEADER = 1024 * 1024
+# Bytes; what does not end by then is no line: a file with a hole of terabytes has none, and the
+# words of one line are in memory at a time. A line may be longer by the rest of a chunk.
+LONGEST_LINE = 1024 * 1024
 
 
 class Unreadable(Exception):
@@ -127,11 +128,11 @@ def _digest(file: BinaryIO, start: int, end: int) -> str:
 def _header(file: BinaryIO) -> bytes | None:
     """The first line with its end; None: it is not whole yet."""
     file.seek(0)
-    line = file.readline(LONGEST_HEADER)
+    line = file.readline(LONGEST_LINE)
     if line.endswith(b"\n"):
         return line
-    if len(line) == LONGEST_HEADER:
-        raise Unreadable(f"its first line does not end within {LONGEST_HEADER} bytes")
+    if len(line) == LONGEST_LINE:
+        raise Unreadable(f"its first line does not end within {LONGEST_LINE} bytes")
     return None
 
 
@@ -148,7 +149,8 @@ def _after_end(file: BinaryIO, offset: int) -> int:
 
 
 def _lines(file: BinaryIO, start: int, size: int, halt: Halt) -> _Lines:
-    """Goes past the limit only to end the line that it is in."""
+    """Goes past the limit only to end the line that it is in. Raises Unreadable where that does
+    not end, and nothing before it is new."""
     end, count, marks, at = start, 0, [], start
     for chunk in chunks_between(file, start, size, halt):
         count += chunk.count(b"\n")
@@ -157,8 +159,11 @@ def _lines(file: BinaryIO, start: int, size: int, halt: Halt) -> _Lines:
         if last >= 0:
             end = at + last + 1
         at += len(chunk)
-        if at - start >= LIMIT and end > start:
+        is_long = at - end > LONGEST_LINE
+        if end > start and (is_long or at - start >= LIMIT):
             return _Lines(start, end, count, tuple(marks), is_ragged=False)
+        if is_long:
+            raise Unreadable(f"a line from byte {end} on does not end within {LONGEST_LINE} bytes")
     return _Lines(start, end, count, tuple(marks), is_ragged=at > end)
 
 

@@ -229,6 +229,30 @@ def test_lines_longer_than_a_chunk_stay_whole(job: Job) -> None:
     assert job.train() + job.evaluation() == lines
 
 
+@pytest.mark.parametrize("data_format", ["txt", "csv"])
+def test_what_does_not_end_is_no_line_and_costs_nothing(tmp_path: Path, data_format: str) -> None:
+    job = Job(tmp_path, data_format=data_format)
+    job.add("header\n1\n2\n")
+    before = job.data.stat().st_size
+    os.truncate(job.data, 1 << 40)
+    job._look(True)
+    count = 2 if data_format == "csv" else 3
+    assert job.state.gathered == count
+    with pytest.raises(Unreadable, match=f"a line from byte {before} on does not end"):
+        job.look()
+    # Repaired.
+    os.truncate(job.data, before)
+    job.add("3\n")
+    job.look()
+    assert job.state.gathered == count + 1
+
+
+def test_a_first_line_that_does_not_end_is_no_line(job: Job) -> None:
+    os.truncate(job.data, 1 << 40)
+    with pytest.raises(Unreadable, match="a line from byte 0 on does not end"):
+        job.look()
+
+
 def test_a_process_that_ends_does_not_wait_for_a_long_copy(job: Job) -> None:
     job.add("a\n" * 10)
     halt = Halt()
