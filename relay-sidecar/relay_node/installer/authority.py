@@ -67,6 +67,17 @@ def _authority(data_dir: Path, now: datetime.datetime) -> tuple[Key, x509.Certif
     return _read_authority(*paths)
 
 
+def authority_lack(data_dir: Path) -> str:
+    """Why the next start of the relay could make no certificate, or ""."""
+    paths = data_dir / CA_KEY, data_dir / PUBLIC_CA
+    try:
+        if any(path.exists() for path in paths):
+            _read_authority(*paths)
+    except BadInput as error:
+        return str(error)
+    return ""
+
+
 def _read_authority(key_file: Path, certificate_file: Path) -> tuple[Key, x509.Certificate]:
     try:
         key = serialization.load_pem_private_key(key_file.read_bytes(), password=None)

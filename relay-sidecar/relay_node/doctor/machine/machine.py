@@ -2,7 +2,6 @@
 relay's flags and key, plugins of networks. Looks, and changes nothing.
 """
 
-import os
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +25,7 @@ from relay_node.doctor.machine.service import Run, Service, program_lack, servic
 from relay_node.doctor.machine.unit_files import Command, Disk, Unit, UnitFiles
 from relay_node.doctor.unknown import Unknown
 from relay_node.installer import cni
+from relay_node.installer.authority import authority_lack
 from relay_node.installer.inputs import encrypted_credential
 from relay_node.installer.plan import CREDENTIAL
 from relay_node.installer.systemd import units
@@ -192,6 +192,7 @@ def _relay_start(unit: Unit | None, disk: Disk) -> tuple[RelayStart | None, tupl
         for flag, path in named.items()
         if path is not None and not disk.at(path).is_file()
     ]
+    lacks += _prepare_lacks(unit, disk)
     authorities = (config.certificate_authority, config.client_ca_file)
     start = RelayStart(
         data_dir=config.data_dir,
@@ -226,12 +227,27 @@ def _arguments(command: Command) -> list[str] | None:
     return words[2:] if words[1:2] == ["run"] else words[1:]
 
 
+def _preparing(unit: Unit, disk: Disk) -> list[Command]:
+    """`node prepare`, without which the relay does not start."""
+    return [it for it in unit.commands("ExecStartPre", disk) if "prepare" in it.words]
+
+
 def _addresses(unit: Unit, disk: Disk) -> Iterator[str]:
-    """Which `node prepare` sets."""
-    for command in unit.commands("ExecStartPre", disk):
+    for command in _preparing(unit, disk):
         told = command.flag("--pod-listen")
-        if told and "prepare" in command.words:
+        if told:
             yield told.rpartition(":")[0].strip("[]")
+
+
+def _prepare_lacks(unit: Unit, disk: Disk) -> Iterator[str]:
+    for command in _preparing(unit, disk):
+        data_dir = command.flag("--data-dir")
+        lack = authority_lack(disk.at(data_dir)) if data_dir else ""
+        if data_dir and lack:
+            yield lack.replace(str(disk.at(data_dir)), data_dir)
+        lack = program_lack("ip", disk) if command.flag("--pod-listen") else ""
+        if lack:
+            yield f"{lack}, and it sets the address of --pod-listen"
 
 
 def _key_lack(path: Path | None, data_dir: Path | None, disk: Disk) -> str:
@@ -292,11 +308,10 @@ def _lacking_plugins(
         return
     called = [] if isinstance(found, Unknown) else [it for each in found for it in each.plugins]
     for name in dict.fromkeys((*runtime.own_plugins, *called)):
+        lacks = [program_lack(str(it / name), disk) for it in runtime.plugin_folders]
         places = [disk.at(folder / name) for folder in runtime.plugin_folders]
-        if not any(place.is_file() for place in places):
-            yield name, f"{runtime.plugin_folders[0] / name} does not exist"
-        elif not any(os.access(place, os.X_OK) for place in places):
-            yield name, f"{runtime.plugin_folders[0] / name} cannot be executed"
+        if all(lacks):
+            yield name, next((it for it in lacks if not it.endswith("does not exist")), lacks[0])
         elif name == cni.STICKY and any(_is_passing(place) for place in places):
             yield name, f"{cni.PASSTHROUGH} has it give pods other addresses"
 

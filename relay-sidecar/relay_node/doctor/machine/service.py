@@ -15,6 +15,8 @@ from relay_node.doctor.machine.unit_files import Command, Disk, Unit, UnitFiles
 
 # Where systemd looks for a program without a folder (systemd.exec(5)).
 _PATH: Final = (*("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"),)
+# Bytes in which Linux looks for the interpreter of a script (linux/binfmts.h, BINPRM_BUF_SIZE).
+_SHEBANG: Final = 256
 _STARTING: Final = ("ExecCondition", "ExecStartPre", "ExecStart")
 _CREDENTIALS: Final = ("LoadCredential", "LoadCredentialEncrypted")
 # Seconds; how exact the time of a change is (Linux: a tick).
@@ -96,7 +98,24 @@ def program_lack(program: str, disk: Disk) -> str:
         return f"{program} does not exist"
     if not os.access(place, os.X_OK):
         return f"{program} cannot be executed"
-    return f"{program} ends at once, with failure" if Path(program).name == "false" else ""
+    if Path(program).name == "false":
+        return f"{program} ends at once, with failure"
+    return _content_lack(program, place, disk)
+
+
+def _content_lack(program: str, place: Path, disk: Disk) -> str:
+    """A script outlives its interpreter, as by an upgrade of Python, for as long as it runs."""
+    try:
+        with place.open("rb") as file:
+            beginning = file.read(_SHEBANG)
+    except OSError:
+        return ""  # Not for who asks: it may be executed all the same.
+    if not beginning:
+        return f"{program} is empty"
+    words = beginning[2:].partition(b"\n")[0].decode(errors="replace").split()
+    if not (beginning.startswith(b"#!") and words) or disk.at(words[0]).is_file():
+        return ""
+    return f"{words[0]}, which runs {program}, does not exist"
 
 
 def _lacks(unit: Unit, disk: Disk) -> Iterator[str]:

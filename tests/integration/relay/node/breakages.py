@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
+from edge_sidecars.runtime.certificates.maker import key_pem, new_key
 from tools.harness.nodes.configuration import CERTIFICATE, CLIENT_CA, KUBECONFIG
 
 UNITS: Final = "/etc/systemd/system"
@@ -146,6 +147,15 @@ def _with_tabs(node: NodeFiles) -> None:
     node.write(KUBELET_SETTINGS, json.dumps(settings, indent="\t"))
 
 
+def _without_interpreter(node: NodeFiles) -> None:
+    node.write("/usr/local/bin/broken", "#!/no/such/python3\n", 0o755)
+    drop_in(RELAY, "[Service]", "ExecStartPre=/usr/local/bin/broken")(node)
+
+
+def _with_another_key(node: NodeFiles) -> None:
+    node.write(f"{DATA}/ca.key", key_pem(new_key()), 0o600)
+
+
 def _with_swap(node: NodeFiles) -> None:
     settings = node.read(KUBELET_SETTINGS).replace('"failSwapOn": false,', "")
     node.write(KUBELET_SETTINGS, settings)
@@ -269,6 +279,17 @@ OF_RELAY: Final = (
         f"--client-ca-file {DATA}/node/client-ca.crt does not exist",
         removed(f"{DATA}/node/client-ca.crt"),
     ),
+    fails("the key of the node's CA is gone", f"{DATA}/ca.key", removed(f"{DATA}/ca.key")),
+    fails(
+        "the key of the node's CA is another one",
+        f"{DATA}/ca.key is not the key of {DATA}/public/ca.crt",
+        _with_another_key,
+    ),
+    fails(
+        "a program of the relay's unit has no interpreter",
+        "/no/such/python3, which runs /usr/local/bin/broken, does not exist",
+        _without_interpreter,
+    ),
     fails("the key is gone", f"--keep-secrets {KEY}", removed(KEY)),
     fails("the key is another one", "holds another key", written(KEY, bytes(range(32)), 0o600)),
     fails("the key is too short", "is not a key", written(KEY, b"x" * 31, 0o600)),
@@ -384,6 +405,11 @@ OF_RUNTIME: Final = (
     ),
     fails("bridge is gone", f"{PLUGINS}/bridge does not exist", removed(f"{PLUGINS}/bridge")),
     fails("portmap is gone", f"{PLUGINS}/portmap does not exist", removed(f"{PLUGINS}/portmap")),
+    fails(
+        "portmap is empty",
+        f"{PLUGINS}/portmap is empty",
+        written(f"{PLUGINS}/portmap", "", 0o755),
+    ),
     fails("loopback is gone", f"{PLUGINS}/loopback does not exist", removed(f"{PLUGINS}/loopback")),
     harmless("flannel's plugin is gone, which its pod puts back", removed(f"{PLUGINS}/flannel")),
     harmless("flannel's network is gone, which its pod puts back", removed(FLANNEL)),

@@ -2,6 +2,7 @@
 containerd's configuration, plugins, networks, and what is asked of programs there.
 """
 
+import datetime
 import json
 import shutil
 import stat
@@ -10,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from relay_node.installer.authority import ensure_serving
 from relay_node.installer.systemd import units
 from tests.integration.relay.node import breakages
 from tests.integration.relay.node.breakages import CONTAINERD, DATA, KEY, KUBELET, RELAY, UNITS
@@ -143,6 +145,7 @@ class FolderNode:
         executable = dict.fromkeys(PROGRAMS, "#!/bin/sh\n")
         executable |= {f"{breakages.PLUGINS}/{name}": "plugin" for name in names}
         executable |= {"/usr/local/bin/containerd": _CONTAINERD, "/bin/false": ""}
+        executable |= dict.fromkeys(("/bin/sh", "/usr/sbin/ip", sys.executable), "a program")
         self._put(executable, 0o755)
         for name, text in (("systemctl", _SYSTEMCTL), ("ctr", _CTR)):
             (self.bin / name).write_text(text)
@@ -159,7 +162,10 @@ class FolderNode:
         ]
         relay = units.relay(
             ["/usr/local/bin/relay-sidecar"],
-            prepare=["node", "prepare", f"--pod-listen={DNS_ADDRESS}:10550"],
+            prepare=[
+                *("node", "prepare", f"--data-dir={DATA}"),
+                f"--pod-listen={DNS_ADDRESS}:10550",
+            ],
             flags=flags,
             credential=None,
         )
@@ -216,3 +222,4 @@ max_conf_num = 1
                 CERTIFICATE: "a certificate",
             }
         )
+        ensure_serving(self.at(DATA), [], now=datetime.datetime.now(datetime.UTC))
