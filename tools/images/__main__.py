@@ -19,12 +19,11 @@ from tools.harness.containers.engine.engine import NoEngine, engine
 from tools.images import OWN_IMAGES
 from tools.images.assemble import COMPONENTS
 from tools.images.base import ROOT, NoBase, base_image, pulled, say
-from tools.images.keepalived import keepalived_image
+from tools.images.keepalived import KEEPALIVED, keepalived_image
 from tools.images.wheels import NoWheels, platform_of, provide
 
 DOCKERFILE = ROOT / "tools" / "images" / "Dockerfile"
 WHEELS = ROOT / "build" / "wheels"
-KEEPALIVED = "keepalived"
 MEGABYTE = 1_000_000
 
 

@@ -24,12 +24,17 @@ SUITE = "bookworm"
 # libstdc++6: extensions in C++ need it, and every Debian with apt has it.
 PACKAGES = ("python3", "ca-certificates", "libstdc++6")
 LABEL = "edge-sidecars.made-of"
+# Nothing of it is for people to read, and nothing tells of the machine that made it.
+CLEAN = (
+    'rm -rf "$1"/usr/share/doc/*/changelog* "$1"/usr/share/doc/*/*/ "$1"/usr/share/man '
+    '"$1"/usr/share/locale "$1"/var/log/* "$1"/usr/share/info '
+    '"$1"/etc/apt/sources.list* "$1"/etc/fstab "$1"/etc/hostname "$1"/etc/resolv.conf'
+)
 # Packages are unpacked, not configured (there is no shell in it to do that), so the file of all
-# certificates is put together here, from the outside. Nothing of it is for people to read.
+# certificates is put together here, from the outside.
 HOOKS = (
     'cat "$1"/usr/share/ca-certificates/mozilla/*.crt >"$1"/etc/ssl/certs/ca-certificates.crt',
-    'rm -rf "$1"/usr/share/doc/*/changelog* "$1"/usr/share/doc/*/*/ "$1"/usr/share/man '
-    '"$1"/usr/share/locale "$1"/var/cache/* "$1"/var/lib/apt/* "$1"/var/log/* "$1"/usr/share/info',
+    CLEAN,
 )
 
 
@@ -94,14 +99,14 @@ def debootstrap(
     options: Sequence[str] = (),
     mirror: str = "",
 ) -> None:
-    """A file system of Debian packages, as tar. `mirror`: where from, "" for the machine's own
-    sources. Raises NoBase."""
+    """A file system of Debian packages, as tar. `hooks` run when they are unpacked. `mirror`:
+    where from, "" for the machine's own sources. Raises NoBase."""
     command = [
         "mmdebstrap",
         "--quiet",
         f"--variant={variant}",
         f"--include={','.join(packages)}",
-        *(f"--customize-hook={hook}" for hook in hooks),
+        *(f"--extract-hook={hook}" for hook in hooks),
         *options,
         SUITE,
         str(archive),

@@ -6,11 +6,18 @@ On the Dockerfile's own base where that can be had, else on Debian's packages, f
 import docker
 
 from tools.images import OWN_IMAGES
-from tools.images.base import ROOT, SUITE, debian_image, pulled
+from tools.images.base import CLEAN, ROOT, SUITE, debian_image, pulled
 
+KEEPALIVED = "keepalived"
 SHIPPED = ROOT / "manifests" / "keepalived"
 DOCKERFILE = SHIPPED / "container" / "Dockerfile"
-PACKAGES = ("keepalived", "curl")
+# What it starts and asks with. usr-is-merged: the other package that keepalived takes brings Perl.
+PACKAGES = ("keepalived", "curl", "dash", "coreutils", "sed", "base-passwd", "usr-is-merged")
+# Unpacked, not configured: the accounts, of which keepalived's scripts need root's, are copied.
+HOOKS = (
+    'for it in passwd group; do cp "$1"/usr/share/base-passwd/$it.master "$1"/etc/$it; done',
+    CLEAN,
+)
 
 
 def keepalived_image(client: docker.DockerClient, *, tag: str) -> str:
@@ -18,7 +25,7 @@ def keepalived_image(client: docker.DockerClient, *, tag: str) -> str:
     base = pulled(client, DOCKERFILE)
     if not base:
         made = f"{OWN_IMAGES}/keepalived-base:{SUITE}"
-        base = debian_image(client, made, packages=PACKAGES)
+        base = debian_image(client, made, packages=PACKAGES, variant="extract", hooks=HOOKS)
     name = f"{OWN_IMAGES}/keepalived:{tag}"
     client.images.build(
         path=str(SHIPPED),

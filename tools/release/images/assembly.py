@@ -1,4 +1,5 @@
-"""Puts the archives together: for each architecture a root, and on it each component's packages.
+"""Puts the archives together: for each architecture a root, and on it each component's packages;
+for keepalived a root of its own, and on it the files that its Dockerfile copies.
 
 The locked packages have a Python, which is that of each image. It runs in a root of them for this
 machine, and installs, compiles and compresses for the other one: bytecode is the same on both. So
@@ -17,15 +18,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from edge_sidecars.runtime.cli.values import BadInput
 from tools.images import bare_root
 from tools.images.assemble import COMPONENTS
+from tools.images.keepalived import KEEPALIVED
 from tools.images.wheels import NoWheels, Platform, provide
-from tools.release.images import layer
+from tools.release.images import debian, layer
 from tools.release.images.archive import Layer, archive
-from tools.release.images.debian import MACHINES, STATUS, lock_of, pins, unpack
+from tools.release.images.debian import MACHINES, PYTHON, STATUS, pins, unpack
 from tools.release.images.dockerfile import image_of
 from tools.release.images.sbom import sbom
 
@@ -51,13 +53,24 @@ class Release:
     mirror: str = ""
 
 
+@dataclass(frozen=True)
+class _Built:
+    """`root`: where the packages of Debian are recorded; `library`: Python's, if any."""
+
+    image: str
+    config: dict[str, Any]
+    layers: Sequence[Layer]
+    root: Path
+    library: Path | None = None
+
+
 def write_archives(
     release: Release,
     checkout: Path,
     folder: Path,
     *,
     architectures: Sequence[str],
-    components: Sequence[str] = tuple(COMPONENTS),
+    components: Sequence[str] = (*COMPONENTS, KEEPALIVED),
 ) -> Iterator[Path]:
     """Each archive and its SBOM in `folder`, as they are written. Raises `BadInput`."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -66,34 +79,32 @@ def write_archives(
             workshop.take(checkout, architecture)
             root = workshop.root_layer()
             for component in components:
-                yield from _write(workshop, release, folder, component, root)
+                if component == KEEPALIVED:
+                    built = workshop.keepalived(checkout, mirror=release.mirror)
+                else:
+                    built = workshop.component(component, release, root)
+                yield from _write(built, architecture, release, folder)
 
 
-def _write(
-    workshop: "_Workshop", release: Release, folder: Path, component: str, root: Layer
-) -> Iterator[Path]:
-    image = COMPONENTS[component].image
-    variables = {"VERSION": release.version, "REVISION": release.revision}
-    how = image_of(component, workshop.dockerfile, variables)
-    layers = [root, *workshop.layers(component, data=how.data, owner=how.owner)]
-    name = f"{release.registry.rstrip('/')}/{image}:{release.version}"
+def _write(built: _Built, architecture: str, release: Release, folder: Path) -> Iterator[Path]:
+    name = f"{release.registry.rstrip('/')}/{built.image}:{release.version}"
     it = archive(
         name,
-        architecture=workshop.architecture,
-        config=how.config,
-        layers=layers,
+        architecture=architecture,
+        config=built.config,
+        layers=built.layers,
         created=release.created,
     )
-    stem = f"{image}-{release.version}-{workshop.architecture}"
+    stem = f"{built.image}-{release.version}-{architecture}"
     (folder / f"{stem}.tar").write_bytes(it.content)
     yield folder / f"{stem}.tar"
     described = sbom(
         name,
         digest=it.digest,
-        architecture=workshop.architecture,
+        architecture=architecture,
         created=release.created,
-        debian=(workshop.folder / "build/root" / STATUS).read_text(encoding="utf-8"),
-        library=workshop.folder / "app/lib",
+        debian=(built.root / STATUS).read_text(encoding="utf-8"),
+        library=built.library,
     )
     (folder / f"{stem}.cdx.json").write_text(described, encoding="utf-8")
     yield folder / f"{stem}.cdx.json"
@@ -106,8 +117,8 @@ def _workshop(architecture: str, *, mirror: str) -> Iterator["_Workshop"]:
         raise BadInput(f"images cannot be built on {platform.machine()}, only on {[*MACHINES]}")
     with tempfile.TemporaryDirectory(prefix="edge-sidecars-images-") as name:
         folder = Path(name, "root")
-        unpack(own, folder, mirror=mirror)
-        unpack(architecture, folder / "build/source", mirror=mirror)
+        unpack(PYTHON, own, folder, mirror=mirror)
+        unpack(PYTHON, architecture, folder / "build/source", mirror=mirror)
         yield _Workshop(folder, architecture)
 
 
@@ -146,17 +157,42 @@ class _Workshop:
         self._run("/build/bare_root.py", "/build/source", "/build/root")
         return self._layer("the locked packages of Debian", [("/build/root", ".")])
 
-    def layers(self, component: str, *, data: Sequence[str], owner: int) -> list[Layer]:
-        """The component's locked packages, and its own with the folders for its data."""
+    def component(self, component: str, release: Release, root: Layer) -> _Built:
+        """On the root its locked packages, and its own with the folders for its data."""
+        labels = {"VERSION": release.version, "REVISION": release.revision}
+        how = image_of(component, self.dockerfile, labels)
         shutil.rmtree(self.folder / "app", ignore_errors=True)
         variables = {"COMPONENT": component, "PLATFORMS": " ".join(self._platforms)}
         for what in ("library", "program"):
             self._run("/wheels/assemble.py", what, "/app", variables=variables)
         (self.folder / "data").mkdir(exist_ok=True)
-        folders = [("/data", f"{it.lstrip('/')}@{owner}") for it in data]
+        folders = [("/data", f"{it.lstrip('/')}@{how.owner}") for it in how.data]
         own = [("/app/src", "app/src"), ("/app/bin", "app/bin"), *folders]
         library = self._layer("the locked packages of Python", [("/app/lib", "app/lib")])
-        return [library, self._layer("edge-sidecars", own)]
+        return _Built(
+            COMPONENTS[component].image,
+            how.config,
+            [root, library, self._layer("edge-sidecars", own)],
+            self.folder / "build/root",
+            self.folder / "app/lib",
+        )
+
+    def keepalived(self, checkout: Path, *, mirror: str) -> _Built:
+        """Its locked packages, and on them what its Dockerfile copies."""
+        context = checkout / "manifests/keepalived"
+        dockerfile = (context / "container/Dockerfile").read_text(encoding="utf-8")
+        how = image_of("", dockerfile, {})
+        root, copied = self.folder / "build/keepalived", self.folder / "build/copied"
+        unpack(debian.KEEPALIVED, self.architecture, root, mirror=mirror)
+        for names, into in how.copied:
+            (copied / into[1:]).mkdir(parents=True)
+            for name in names:
+                shutil.copy(context / name, copied / into[1:])
+        for mode, pattern in how.modes:
+            subprocess.run(["chmod", mode, *copied.glob(pattern[1:])], check=True)
+        packages = self._layer("the locked packages of Debian", [("/build/keepalived", ".")])
+        own = self._layer("edge-sidecars", [("/build/copied", ".")])
+        return _Built(KEEPALIVED, how.config, [packages, own], root)
 
     def _layer(self, what: str, folders: Sequence[tuple[str, str]]) -> Layer:
         given = [f"{folder}={name}" for folder, name in folders]
@@ -180,7 +216,8 @@ class _Workshop:
 
 def _platform(architecture: str) -> Platform:
     """That of the locked packages."""
-    locked = dict(it.split("=") for it in pins(lock_of(architecture).read_text(encoding="ascii")))
+    lock = PYTHON.lock(architecture).read_text(encoding="ascii")
+    locked = dict(it.split("=") for it in pins(lock))
     version = re.match(r"[\d.]+", locked["python3"])
     glibc = re.match(r"2\.(\d+)", locked["libc6"])
     assert version is not None

@@ -18,15 +18,15 @@ _SCHEMA = "http://cyclonedx.org/schema/bom-1.6.schema.json"
 
 
 def sbom(
-    name: str, *, digest: str, architecture: str, created: int, debian: str, library: Path
+    name: str, *, digest: str, architecture: str, created: int, debian: str, library: Path | None
 ) -> str:
-    """Of the image `name`. `debian`: its dpkg's status; `library`: its Python packages."""
+    """Of the image `name`. `debian`: its dpkg's status; `library`: its Python packages, if any."""
     repository, _, version = name.rpartition(":")
     image = repository.rpartition("/")[2]
     # The registry only in a qualifier (purl-spec, type oci): copies are the same image.
     qualifiers = f"arch={architecture}&repository_url={quote(repository, safe='')}&tag={version}"
     purl = f"pkg:oci/{image}@{quote(digest, safe='')}?{qualifiers}"
-    components = [*_debian(debian), *_python(library)]
+    components = [*_debian(debian), *(_python(library) if library else [])]
     document = {
         "$schema": _SCHEMA,
         "bomFormat": "CycloneDX",

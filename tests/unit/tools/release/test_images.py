@@ -15,10 +15,11 @@ import pytest
 from edge_sidecars.runtime.cli.values import BadInput
 from tests.unit.repository.checkout import document
 from tools.images.assemble import COMPONENTS
+from tools.images.keepalived import DOCKERFILE as KEEPALIVED_DOCKERFILE
 from tools.release.__main__ import created
 from tools.release.images import layer
 from tools.release.images.archive import Archive, Layer, archive
-from tools.release.images.debian import MACHINES, lock_of, pins
+from tools.release.images.debian import KEEPALIVED, MACHINES, PYTHON, Packages, pins
 from tools.release.images.dockerfile import image_of
 from tools.release.images.sbom import sbom
 
@@ -62,10 +63,39 @@ def test_a_container_runs_as_the_dockerfile_says(component: str) -> None:
     assert image.data == DATA.get(component, [])
 
 
-@pytest.mark.parametrize("line", ["VOLUME /data", "COPY secrets /secrets", "HEALTHCHECK NONE"])
+def test_a_container_of_keepalived_runs_and_has_files_as_its_dockerfile_says() -> None:
+    image = image_of("", KEEPALIVED_DOCKERFILE.read_text(encoding="utf-8"), {})
+    scripts = "/usr/local/libexec/edge-sidecars/"
+    assert image.config == {
+        "Entrypoint": [f"{scripts}start"],
+        "Env": ["PATH=/usr/sbin:/usr/bin:/sbin:/bin"],
+    }
+    assert image.copied == [
+        (["keepalived.conf"], "/etc/keepalived/"),
+        (["check-leader", "container/start"], scripts),
+    ]
+    assert image.modes == [("644", "/etc/keepalived/keepalived.conf"), ("755", f"{scripts}*")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("VOLUME /data", "COPY secrets /secrets", "COPY secrets /secrets/", "HEALTHCHECK NONE"),
+        "RUN chmod 755 /app",
+    ],
+)
 def test_what_an_archive_would_lack_is_an_error(line: str) -> None:
     with pytest.raises(ValueError, match=line.split()[0]):
         image_of("relay", f"{DOCKERFILE}\n{line}\n", VARIABLES)
+
+
+@pytest.mark.parametrize(
+    "line", ["VOLUME /run", "COPY start /start", "RUN rm /start", "RUN chmod 755 /a && rm /a"]
+)
+def test_what_the_archive_of_keepalived_would_lack_is_an_error(line: str) -> None:
+    text = KEEPALIVED_DOCKERFILE.read_text(encoding="utf-8")
+    with pytest.raises(ValueError, match=line.split()[0]):
+        image_of("", f"{text}\n{line}\n", {})
 
 
 def written(folder: Path, target: Path) -> bytes:
@@ -177,14 +207,15 @@ def test_the_list_of_what_is_inside_names_packages_of_debian_and_of_python(tmp_p
     assert document["serialNumber"] != json.loads(texts[2])["serialNumber"]
 
 
-def test_both_architectures_have_the_same_packages_each_by_its_hash() -> None:
+@pytest.mark.parametrize("packages", [PYTHON, KEEPALIVED], ids=["python", "keepalived"])
+def test_both_architectures_have_the_same_packages_each_by_its_hash(packages: Packages) -> None:
     names = set()
     for architecture in MACHINES:
-        lines = lock_of(architecture).read_text(encoding="ascii").splitlines()
+        lines = packages.lock(architecture).read_text(encoding="ascii").splitlines()
         assert all(len(line.partition("  ")[0]) == 64 for line in lines)
         names.add(frozenset(it.partition("=")[0] for it in pins("\n".join(lines))))
     [locked] = names
-    assert {"python3.11", "libc6", "libstdc++6", "ca-certificates"} <= locked
+    assert {"libc6", *packages.names} <= locked
 
 
 def test_a_version_is_as_apt_takes_it() -> None:
