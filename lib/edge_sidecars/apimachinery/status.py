@@ -1,17 +1,23 @@
 """Status objects, in kube-apiserver's words.
 
-Owns: how a refusal looks, and one maker for each refusal that the relay gives.
+Owns: how a refusal looks, whose one may be, and one maker for each refusal that the relay gives.
 Sources: k8s.io/apimachinery v0.36, pkg/api/errors/errors.go; k8s.io/apiserver v0.36,
 pkg/storage/errors.go and pkg/storage/etcd3/errors.go.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 from http import HTTPStatus
+from typing import Final
 
 from edge_sidecars.apimachinery.go_format import json_text
+from edge_sidecars.runtime.formats.media_type import is_document, is_page
+
+# What the API server says in a Status only; with other 4xx its HTTP server answers, too.
+_OF_STATUS: Final = frozenset({400, 401, 403, 404, 409, 410, 422})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,29 @@ class Refused(Exception):
     def __init__(self, status: Status) -> None:
         super().__init__(f"{status.code} {status.reason}: {status.message}")
         self.status = status
+
+
+def is_status(content_type: str, body: bytes) -> bool:
+    """Whether the body is a Status, in any format of the API server."""
+    try:
+        parsed = json.loads(body)
+    except (ValueError, RecursionError):
+        # The others name the kind as well.
+        return is_document(content_type) and b"Status" in body
+    return isinstance(parsed, dict) and parsed.get("kind") == "Status"
+
+
+def may_be_own_word(status: int, content_type: str, body: bytes) -> bool:
+    """Whether the API server may have answered so. Who has no access, or what is not there, it says
+    in a Status; of a group that it does not serve, in plain text. Anything else is of a gateway, or
+    of a portal before it."""
+    if is_page(content_type):
+        return False
+    if status not in _OF_STATUS or (
+        status == HTTPStatus.NOT_FOUND and not is_document(content_type)
+    ):
+        return True
+    return is_status(content_type, body)
 
 
 def bad_request(message: str) -> Status:

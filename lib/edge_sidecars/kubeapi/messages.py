@@ -17,6 +17,7 @@ import aiohttp
 from multidict import CIMultiDictProxy
 from yarl import URL
 
+from edge_sidecars.apimachinery.status import may_be_own_word
 from edge_sidecars.kubeapi.aiohttp_private import (
     TRANSPORT_ERRORS,
     describe,
@@ -146,12 +147,15 @@ class Response:
         return self._connector.peer_names
 
     def error(self, body: bytes) -> ApiError:
-        """What a status other than 2xx means, with the whole body; a web page with any status is no
-        word of the API server: as of a gateway that does not reach it."""
-        if is_page(self.headers.get("Content-Type", "")):
-            why = f"a web page came with the status {self.status}"
-            return status_error(HTTPStatus.BAD_GATEWAY, "", why)
-        return api_error(self.status, body, retry_after=self.headers.get("Retry-After"))
+        """What a status other than 2xx means, with the whole body. What is no word of the API
+        server, such as a web page: as of a gateway that does not reach it."""
+        error = api_error(self.status, body, retry_after=self.headers.get("Retry-After"))
+        content_type = self.headers.get("Content-Type", "")
+        if may_be_own_word(self.status, content_type, body):
+            return error
+        what = "a web page" if is_page(content_type) else f"no Status object: {error.message}"
+        why = f"with the status {self.status} came {what}"
+        return status_error(HTTPStatus.BAD_GATEWAY, "", why)
 
     async def chunks(self, *, idle_timeout: float | None = None) -> AsyncIterator[bytes]:
         """All that is there, whenever something is.

@@ -19,6 +19,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from edge_sidecars.apimachinery.status import may_be_own_word
 from edge_sidecars.runtime.formats.media_type import is_document, is_page
 from relay_sidecar.core.caching import AGE
 
@@ -45,6 +46,8 @@ FAILING: Final = NOBODY_THERE | {500}
 # To a probe, of a portal or a gateway: kube-apiserver redirects none, and has its path.
 NO_ANSWERS: Final = frozenset({301, 302, 303, 307, 308, 404})
 UNAUTHORIZED: Final = 401
+# In plain text too, where there are too many of all clients (pkg/server/filters/maxinflight.go).
+TOO_MANY_REQUESTS: Final = 429
 # RFC 9110, 10.2.4: Server, which kube-apiserver does not send; of a relay that cannot pass a
 # request on. What it passes on is as upstream sent it.
 SERVER: Final = "relay-sidecar"
@@ -77,14 +80,21 @@ def is_of_api_server(status: int, headers: Mapping[str, str]) -> bool:
     API server is no sign of it. Nor is it one of its absence: an API server answers the same when
     it cannot do something now, or (404, in plain text) does not serve a resource. Another relay
     whose answer has an age has not reached it."""
-    if status == 404 and not is_document(headers.get("Content-Type", "")):
+    is_refusal = 400 <= status < 500 and status != TOO_MANY_REQUESTS
+    if is_refusal and not is_document(headers.get("Content-Type", "")):
         return False
     return not is_of_gateway(status, headers) and AGE not in headers
 
 
-def is_failure(status: int, headers: Mapping[str, str]) -> bool:
-    """Whether an answer to a read is none: what is kept is better."""
-    return status in FAILING or is_page(headers.get("Content-Type", ""))
+def is_failure(
+    status: int, headers: Mapping[str, str], content: bytes, *, is_followed: bool = False
+) -> bool:
+    """Whether an answer to a read is none: what is kept is better. `is_followed`: a stream brings
+    it, which finds out whose word a 404 in plain text is."""
+    content_type = headers.get("Content-Type", "")
+    if is_followed and status == 404 and not is_document(content_type):
+        return True
+    return status in FAILING or not may_be_own_word(status, content_type, content)
 
 
 def failure_evidence(*, is_late: bool, is_full: bool = False) -> LinkEvidence:
@@ -298,6 +308,7 @@ class ProbeReply(Struct, frozen=True):
     status: int
     headers: Mapping[str, str]
     peer_names: Collection[str]
+    body: bytes = b""
 
     @property
     def is_of_api_server(self) -> bool:

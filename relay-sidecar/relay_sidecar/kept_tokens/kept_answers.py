@@ -32,8 +32,8 @@ from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Final
 
-from edge_sidecars.apimachinery.status import Status, unavailable
-from edge_sidecars.runtime.formats.media_type import is_document, media_type
+from edge_sidecars.apimachinery.status import Status, is_status, unavailable
+from edge_sidecars.runtime.formats.media_type import media_type
 from relay_sidecar.core.token_request import (
     TokenRequestKey,
     issued_token,
@@ -174,12 +174,12 @@ class KeptAnswers:
         now: float,
     ) -> list[AnswerChange]:
         """Upstream answered a request that was passed on. What it refuses to a bearer token says
-        nothing about this node, and would let any pod delete its answers; nor does the text or the
-        page of a gateway or a portal before it."""
+        nothing about this node, and would let any pod delete its answers; nor does what is no
+        Status: it is of a gateway or a portal before it."""
         if not is_this_node:
             return []
         self._replayed.discard(key)
-        if status in REFUSALS and is_document(answer.content_type):
+        if status in REFUSALS and is_status(answer.content_type, answer.body):
             return self._delete({key})
         if status == HTTPStatus.CREATED and key.pod_uid and _is_token(key, answer):
             return self._keep(key, answer, now)

@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 from yarl import URL
 
+from edge_sidecars.apimachinery.status import may_be_own_word
 from edge_sidecars.kubeapi import ApiTransport, ProxyRefused, Request, TooLong, Unreachable
 from edge_sidecars.kubeapi.messages import Identity
 from edge_sidecars.runtime.clock import boottime
@@ -32,7 +33,6 @@ from relay_sidecar.core.link import (
     ProbeReply,
     ProbeRequests,
     UpstreamLink,
-    is_of_gateway,
 )
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import Blob
@@ -352,9 +352,11 @@ class LinkProbe:
             if self._probing.briefly_answered(reply) and not self._is_in_doubt:
                 return LinkEvidence.ANSWERED
         reply = await self._send("GET", PATH)
-        if is_of_gateway(reply.status, reply.headers) or reply.status in NO_ANSWERS:
+        content_type = reply.headers.get("Content-Type", "")
+        is_own = may_be_own_word(reply.status, content_type, reply.body)
+        if not is_own or reply.status in NOBODY_THERE | NO_ANSWERS:
             is_relay = reply.headers.get("Server") == SERVER
-            page = ", with a web page" if is_page(reply.headers.get("Content-Type", "")) else ""
+            page = ", with a web page" if is_page(content_type) else ""
             self._cause = f"{self._transport.url} answers {reply.status} to {PATH}{page}"
             return LinkEvidence.RELAYED if is_relay else LinkEvidence.REFUSED
         self.authenticated(reply.status)
@@ -380,7 +382,7 @@ class LinkProbe:
             body = await answer.read(limit=MAX_ANSWER, idle_timeout=timeout)
             if answer.status == BAD_REQUEST and SPEAKS_TLS in body:
                 raise Unreachable(f"{self._transport.url} speaks https at this port: name it so")
-            return ProbeReply(answer.status, answer.headers, answer.peer_names)
+            return ProbeReply(answer.status, answer.headers, answer.peer_names, bytes(body))
 
     def _tell(self) -> None:
         judged, self._judged = self._judged, None

@@ -10,7 +10,7 @@ from edge_sidecars.apimachinery.status import Refused, unavailable
 from edge_sidecars.kubeapi import Unreachable
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.core.caching import Staleness
-from relay_sidecar.core.link import NOBODY_THERE
+from relay_sidecar.core.link import is_failure
 from relay_sidecar.upstream.documents.documents import CachedDocument, DocumentCache
 from relay_sidecar.upstream.messages import BufferedResponse, ClientRequest, Upstream
 
@@ -29,7 +29,7 @@ class Discovery:
         if self._upstream.is_up:
             with suppress(Unreachable):
                 fetched = await self._upstream.fetch(ClientRequest(request, None, self._timeout))
-        if fetched is not None and fetched.status not in NOBODY_THERE:
+        if fetched is not None and not is_failure(fetched.status, fetched.headers, fetched.content):
             await self.documents.remember(path, fetched.status, fetched.headers, fetched.body)
             return await fetched.send(request)
         document = self.documents.recall(path, request.headers.get(hdrs.ACCEPT, ""))

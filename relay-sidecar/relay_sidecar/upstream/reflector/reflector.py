@@ -38,6 +38,7 @@ from relay_sidecar.upstream.reflector.source import (
     Arrivals,
     Feed,
     is_ready,
+    serves_groups,
 )
 from relay_sidecar.upstream.reflector.stream_steps import FULL, ListPhase, StreamOwner, StreamSteps
 from relay_sidecar.upstream.reflector.turns import Turn, Turns
@@ -295,6 +296,10 @@ class Reflector:
                         await self._perform(command, is_again=True)
                         return
                     trouble, failure = Trouble.BROKEN, None
+            elif trouble is Trouble.GONE_RESOURCE and not error.reason and self._is_kept:
+                self._is_failing()
+                if not await serves_groups(self.feed):
+                    trouble, failure = Trouble.BROKEN, None
         except Unreachable as error:
             trouble, failure, what = Trouble.UNREACHABLE, None, str(error)
         except Malformed as error:
@@ -320,8 +325,12 @@ class Reflector:
     @property
     def _may_be_premature(self) -> bool:
         """Of a refusal of what is kept: the API server may not have read its rules yet."""
-        is_kept = self.feed.is_cloud and self._stream.collection.is_synced
-        return is_kept and boottime() - self._refused_at < LONGEST_START
+        return self._is_kept and boottime() - self._refused_at < LONGEST_START
+
+    @property
+    def _is_kept(self) -> bool:
+        """The API server's refusal would take something away."""
+        return self.feed.is_cloud and self._stream.collection.is_synced
 
     async def _watch(self, command: WatchRequest, turn: Turn) -> Failure | None:
         """Event by event, as many in one step as have come together. Returns the ERROR event that

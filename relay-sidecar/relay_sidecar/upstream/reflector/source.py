@@ -6,6 +6,7 @@ answers 403 to what is allowed, until it has read its roles, and says so in /rea
 counts when it comes again a second after upstream was ready, or after a minute.
 """
 
+import json
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Final, Protocol
@@ -270,6 +271,7 @@ class CloudFeed:
 
 
 READYZ: Final = "/readyz"
+GROUPS: Final = "/apis"
 # Seconds from when upstream is ready until what it refuses counts.
 SETTLED: Final = 1.0
 # Seconds after which it counts though upstream does not call itself ready: it may never do.
@@ -286,3 +288,13 @@ async def is_ready(feed: Feed) -> bool:
     except Unreachable:
         return False
     return True
+
+
+async def serves_groups(feed: Feed) -> bool:
+    """Whether the API server itself answers. The plain text of a 404 is its own where it does not
+    serve a resource, or else of a gateway that does not reach it."""
+    try:
+        found = json.loads(await feed.page(GROUPS, {}))
+    except (ApiError, Unreachable, ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and found.get("kind") == "APIGroupList"

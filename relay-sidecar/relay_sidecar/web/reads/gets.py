@@ -13,9 +13,8 @@ from typing import Final
 from edge_sidecars.apimachinery.objects import Item, Malformed, is_whole, read_item
 from edge_sidecars.apimachinery.request.accept import accept_header
 from edge_sidecars.apimachinery.resource_version import metadata_only, response_version
-from edge_sidecars.apimachinery.status import Refused, not_found, too_large_version
+from edge_sidecars.apimachinery.status import Refused, is_status, not_found, too_large_version
 from edge_sidecars.kubeapi import Unreachable
-from edge_sidecars.runtime.formats.media_type import is_document
 from edge_sidecars.runtime.web import aiohttp_web as web
 from relay_sidecar.core.caching import AGE, FRESH, Staleness
 from relay_sidecar.core.link import is_failure
@@ -112,9 +111,8 @@ class Gets:
             target, version = newest_target(read.request.raw_path), None
         accept = accept_header(read.wanted, is_list=False)
         # Upstream takes its time over a version that it has yet to reach.
-        is_known = not version and (
-            self._streams.newest(read.resource, key_of(read.info)) is not None
-        )
+        known = self._streams.newest(read.resource, key_of(read.info))
+        is_known = not version and known is not None
         patience = self._freshness.patience(has_answer=is_known)
         asked = ClientRequest(read.request, accept, patience, target)
         key = self._upstream.question(asked)
@@ -136,7 +134,13 @@ class Gets:
             fetched = await self._upstream.fetch(asked)
         except Unreachable:
             return None
-        if is_failure(fetched.status, fetched.headers) and is_known:
+        known = self._streams.newest(read.resource, key_of(read.info)) if is_known else None
+        if known is not None and is_failure(
+            fetched.status,
+            fetched.headers,
+            fetched.content,
+            is_followed=isinstance(known[1], Stream) and known[1].is_started,
+        ):
             return None
         if self._is_behind(read, fetched):
             return None
@@ -173,9 +177,8 @@ class Gets:
     ) -> bool:
         """Whether it was the object itself: a server need not give the form that was asked for, so
         that the answer says what it is."""
-        if fetched.status == HTTPStatus.NOT_FOUND and is_document(
-            fetched.headers.get("Content-Type", "")
-        ):
+        content_type = fetched.headers.get("Content-Type", "")
+        if fetched.status == HTTPStatus.NOT_FOUND and is_status(content_type, fetched.content):
             await self._freshness.forget(read.resource, key_of(read.info))
         if fetched.status != HTTPStatus.OK:
             return False

@@ -131,10 +131,12 @@ class UpstreamLists:
             if streamed is not None and listing.is_latest and AGE not in answer.headers:
                 streamed.end()
             return answer
+        is_followed = any(it.is_started for it in self._streams.covering(listing.scope))
         if is_kept and is_of_gateway(answer.status, answer.headers):
             return None
         if has_cache and (
-            is_failure(answer.status, answer.headers) or self._is_behind(listing, answer)
+            is_failure(answer.status, answer.headers, answer.content, is_followed=is_followed)
+            or self._is_behind(listing, answer)
         ):
             return None
         if answer.status == HTTPStatus.OK:

@@ -92,7 +92,11 @@ class HostileServer:
     ) -> web.StreamResponse:
         match call:
             case "get lease":
-                return _json(200, case.lease) if case.lease else _json(404, {"code": 404})
+                return (
+                    _json(200, case.lease)
+                    if case.lease
+                    else _json(404, {"kind": "Status", "code": 404})
+                )
             case "update lease" | "create lease":
                 case.version += 1
                 metadata = {"uid": "u", **body["metadata"], "resourceVersion": str(case.version)}

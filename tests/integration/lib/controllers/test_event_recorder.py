@@ -53,7 +53,7 @@ def test_an_event_that_was_answered_is_not_sent_again(status: str, told: tuple[i
 
     def serve(connection: Connection) -> None:
         while connection.request():
-            connection.answer(b"{}", status=status)
+            connection.answer(b'{"kind":"Status"}', status=status)
 
     with RawServer(serve) as server:
         assert asyncio.run(_told(server.url, "Dead")) == told

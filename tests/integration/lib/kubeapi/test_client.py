@@ -243,7 +243,8 @@ def test_a_packed_stream_comes_line_by_line_though_each_flush_is_a_member_of_its
 def test_a_refused_stream_is_an_api_error() -> None:
     def serve(connection: Connection) -> None:
         connection.request()
-        connection.answer(b'{"reason": "Expired", "message": "too old"}', status="410 Gone")
+        gone = b'{"kind": "Status", "reason": "Expired", "message": "too old"}'
+        connection.answer(gone, status="410 Gone")
 
     with RawServer(serve) as server:
         found, error = lines(server.url)

@@ -134,6 +134,7 @@ CAUSES: dict[str, tuple[Server, str]] = {
     "gateway": (from_a_gateway, "502"),
     "portal": (from_a_portal("200 OK"), "answers 200 to /livez, with a web page"),
     "portal-elsewhere": (from_a_portal("302 Found"), "answers 302 to /livez"),
+    "gateway-403": (from_a_portal("403 Forbidden", "text/plain"), "answers 403 to /livez"),
     "gateway-404": (from_a_portal("404 Not Found", "text/plain"), "answers 404 to /livez"),
 }
 

@@ -33,8 +33,16 @@ READ_TIMEOUT, REQUEST_TIMEOUT, SOON = 2.0, 12.0, 20.0
 STATUSES = {500: "500 Internal Server Error", 403: "403 Forbidden", 503: "503 Service Unavailable"}
 # What a gateway, or a portal, answers for people.
 PAGES = {200: "200 OK", 404: "404 Not Found"}
-# What a gateway answers in plain text whose backend is away.
-NO_BACKEND = 4040
+# What a gateway answers whose backend is away, or a filter before it that lets nobody through.
+PLAIN_404 = 4040
+TEXT, DOCUMENT = "text/plain; charset=utf-8", "application/json"
+NO_BACKEND = {
+    PLAIN_404: ("404 Not Found", TEXT, b"404 page not found"),
+    4041: ("404 Not Found", DOCUMENT, b'{"message":"no Route matched with those values"}'),
+    4030: ("403 Forbidden", TEXT, b"blocked"),
+    4010: ("401 Unauthorized", DOCUMENT, b'{"message":"No API key found in request"}'),
+    4000: ("400 Bad Request", TEXT, b""),
+}
 
 
 def widget(name: str) -> Json:
@@ -48,6 +56,7 @@ class Upstream:
     def __init__(self) -> None:
         self.status = 500
         self.broken: frozenset[str] = frozenset()
+        self.serves_groups = False
         self._changed = threading.Condition()
 
     def fail(self, status: int, verbs: Sequence[str]) -> None:
@@ -63,18 +72,20 @@ class Upstream:
     def _answer(self, connection: Connection, target: str) -> None:
         path, _, query = target.partition("?")
         verb = "watch" if "watch=true" in query else "list" if path == PATH else "get"
-        if not path.startswith(PATH):
+        if path == "/apis" and self.serves_groups:
+            connection.answer(b'{"kind":"APIGroupList","apiVersion":"v1","groups":[]}')
+        elif not path.startswith(PATH):
             connection.answer(b"{}")
-        elif verb in self.broken and self.status == NO_BACKEND:
-            text = "Content-Type: text/plain; charset=utf-8\r\n"
-            connection.answer(b"default backend - 404", status=PAGES[404], headers=text)
+        elif verb in self.broken and self.status in NO_BACKEND:
+            status, content_type, body = NO_BACKEND[self.status]
+            connection.answer(body, status=status, headers=f"Content-Type: {content_type}\r\n")
         elif verb in self.broken and self.status in PAGES:
             page = "Content-Type: text/html\r\n"
             connection.answer(b"<html>", status=PAGES[self.status], headers=page)
         elif verb in self.broken:
             code = STATUSES[self.status]
-            status = {"kind": "Status", "apiVersion": "v1", "message": code, "code": self.status}
-            connection.answer(json.dumps(status).encode(), status=code)
+            refusal = {"kind": "Status", "apiVersion": "v1", "message": code, "code": self.status}
+            connection.answer(json.dumps(refusal).encode(), status=code)
         elif verb == "watch":
             connection.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
             with self._changed:
@@ -124,7 +135,7 @@ VERBS = {"list": ("list",), "watch": ("watch",), "all": ("list", "watch", "get")
 
 
 @pytest.mark.parametrize("broken", VERBS)
-@pytest.mark.parametrize("status", [500, 503, *PAGES])
+@pytest.mark.parametrize("status", [500, 503, *PAGES, *NO_BACKEND])
 def test_what_is_kept_of_a_failing_resource_is_answered_with_its_age(
     broken: str, status: int
 ) -> None:
@@ -169,8 +180,21 @@ def test_where_nothing_is_kept_upstreams_own_answer_is_passed_on(
             assert reply.seconds < READ_TIMEOUT
 
 
-@pytest.mark.parametrize("status", [NO_BACKEND, 404])
-def test_a_404_that_is_not_the_api_servers_forgets_no_object(status: int) -> None:
+def test_a_resource_that_the_api_server_does_not_serve_any_more_is_forgotten() -> None:
+    """It says so in plain text, as a gateway does; but its groups are there."""
+    upstream = Upstream()
+    upstream.serves_groups = True
+    with relay_before(upstream) as relay:
+        client = Caller(relay.url)
+        wait_for(lambda: client.get(PATH, ANY).names == NAMES, timeout=SOON, what="the list")
+        wait_for(lambda: state_of(relay) == "live", timeout=SOON, what="a live stream")
+        upstream.fail(PLAIN_404, VERBS["all"])
+        wait_for(lambda: client.get(PATH, ANY).status == 404, timeout=SOON, what="a 404")
+        assert not relay.status()["streams"]
+
+
+@pytest.mark.parametrize("status", [*NO_BACKEND, 404])
+def test_what_is_not_the_api_servers_refusal_forgets_no_object(status: int) -> None:
     upstream = Upstream()
     with relay_before(upstream) as relay:
         client = Caller(relay.url)

@@ -1,5 +1,7 @@
 """Status objects as kube-apiserver writes them, to the byte."""
 
+import pytest
+
 from edge_sidecars.apimachinery.status import (
     Refused,
     Status,
@@ -9,6 +11,7 @@ from edge_sidecars.apimachinery.status import (
     expired_continue,
     forbidden,
     invalid,
+    may_be_own_word,
     not_acceptable,
     not_found,
     timeout_outcome_unknown,
@@ -98,3 +101,38 @@ def test_as_the_last_event_of_a_watch_it_is_one_line() -> None:
     line = bad_request("x").event()
     assert line.count(b"\n") == 1
     assert line == b'{"type":"ERROR","object":%s}\n' % bad_request("x").body().rstrip()
+
+
+JSON, PROTOBUF = "application/json", "application/vnd.kubernetes.protobuf"
+OF_ROUTER = "application/problem+json"
+IN_PROTOBUF = b"k8s\x00\n\x0c\n\x02v1\x12\x06Status\x12\x02\x1a\x00"
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 410, 422])
+@pytest.mark.parametrize(
+    ("content_type", "body", "is_own"),
+    [
+        (JSON, not_found("pods", "x").body(), True),
+        (PROTOBUF, IN_PROTOBUF, True),
+        ("application/yaml", b"apiVersion: v1\nkind: Status\n", True),
+        (JSON, b'{"message":"no Route matched with those values"}', False),
+        (JSON, b'{"kind":"Error","reason":"NotFound"}', False),
+        (JSON, b"[404]", False),
+        (JSON, b"", False),
+        (OF_ROUTER, b'{"title":"Not Found"}', False),
+        ("text/html", not_found("pods", "x").body(), False),
+    ],
+)
+def test_what_refuses_and_is_no_status_is_no_word_of_the_api_server(
+    status: int, content_type: str, body: bytes, is_own: bool
+) -> None:
+    assert may_be_own_word(status, content_type, body) is is_own
+
+
+@pytest.mark.parametrize(
+    ("status", "is_own"),
+    [(401, False), (403, False), (404, True), (405, True), (429, True), (500, True)],
+)
+def test_of_refusals_in_plain_text_some_may_be_of_the_api_server(status: int, is_own: bool) -> None:
+    """404 page not found: of a group that it does not serve; 429: of too many requests."""
+    assert may_be_own_word(status, "text/plain; charset=utf-8", b"no") is is_own

@@ -14,6 +14,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from edge_sidecars.apimachinery.status import forbidden
 from relay_sidecar.core.token_request import BoundObjectReference, TokenRequestKey
 from relay_sidecar.kept_tokens import kept_answers
 from relay_sidecar.kept_tokens.kept_answers import (
@@ -66,6 +67,8 @@ def answer(token: str = "token", *, content_type: str = PROTOBUF) -> TokenAnswer
 
 KEY = key()
 ANSWER = answer()
+# To a client that takes both formats.
+REFUSED = TokenAnswer(content_type=JSON, body=forbidden("pods", why="no").body())
 
 
 def with_answer(
@@ -178,17 +181,27 @@ def test_after_any_answer_of_upstream_the_next_replay_is_the_first_again() -> No
 @pytest.mark.parametrize("status", DELETING)
 def test_what_upstream_refuses_is_deleted_and_not_replayed(status: int) -> None:
     answers = with_answer()
-    changes = answers.answered(KEY, ANSWER, status=status, is_this_node=True, now=1.0)
+    changes = answers.answered(KEY, REFUSED, status=status, is_this_node=True, now=1.0)
     assert changes == [DeleteAnswers(frozenset({KEY}))]
     assert "no earlier answer" in refused(asked_while_cut(answers))
-    assert answers.answered(KEY, ANSWER, status=status, is_this_node=True, now=2.0) == []
+    assert answers.answered(KEY, REFUSED, status=status, is_this_node=True, now=2.0) == []
 
 
-@pytest.mark.parametrize("kind", ["text/html", "text/plain; charset=utf-8", ""])
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("text/html", b"log in"),
+        ("text/plain; charset=utf-8", b"log in"),
+        ("", b"log in"),
+        (JSON, b'{"message":"no route matched"}'),
+    ],
+)
 @pytest.mark.parametrize("status", DELETING)
-def test_what_a_gateway_or_a_portal_refuses_deletes_nothing(status: int, kind: str) -> None:
+def test_what_a_gateway_or_a_portal_refuses_deletes_nothing(
+    status: int, kind: str, body: bytes
+) -> None:
     answers = with_answer()
-    page = TokenAnswer(content_type=kind, body=b"log in")
+    page = TokenAnswer(content_type=kind, body=body)
     assert answers.answered(KEY, page, status=status, is_this_node=True, now=1.0) == []
     assert asked_while_cut(answers) == Replay(ANSWER, is_first=True)
 
@@ -441,7 +454,7 @@ class TokenRequests(RuleBasedStateMachine):
         self, wanted: TokenRequestKey, *, is_this_node: bool, status: int, is_token: bool
     ) -> None:
         self.count += 1
-        by = answer(f"token-{self.count}" if is_token else "")
+        by = REFUSED if status in DELETING else answer(f"token-{self.count}" if is_token else "")
         asked = self.answers.requested(
             wanted, is_this_node=is_this_node, is_link_up=True, now=self.now
         )
