@@ -215,16 +215,22 @@ class Response:
         return b"".join(found)
 
     async def batches(
-        self, *, idle_timeout: float | None = None, max_line: int = MAX_LINE, gathers: bool = True
+        self,
+        *,
+        idle_timeout: float | None = None,
+        max_line: int = MAX_LINE,
+        gathers: bool = True,
+        progress: int | None = None,
     ) -> AsyncIterator[list[bytes]]:
         """The lines of a watch, without their ends, as many at a time as are there; no empty ones.
+        `progress`: after so many bytes of a line that goes on, no lines, as a sign of life.
         What comes while the caller is at work on some of them comes together; not `gathers`: the
         caller awaits nothing else, so that nothing would come meanwhile.
 
         Raises `Unreachable` as `chunks` does, for an end within a line and for too long a line.
         """
         begun: list[bytes] = []
-        size = 0
+        size = told = 0
         with closing(_Gathering(self._response)) as gathering:
             async for chunk in self.chunks(idle_timeout=idle_timeout):
                 end = chunk.rfind(b"\n")
@@ -233,10 +239,13 @@ class Response:
                     size += len(chunk)
                     if size > max_line:
                         raise Unreachable(f"{self._url} sends a line without an end")
+                    if progress is not None and size - told >= progress:
+                        told = size
+                        yield []
                     continue
                 begun.append(chunk[:end])
                 lines = [line for line in b"".join(begun).split(b"\n") if line]
-                begun, size = [chunk[end + 1 :]], len(chunk) - end - 1
+                begun, size, told = [chunk[end + 1 :]], len(chunk) - end - 1, 0
                 if lines and gathers:
                     gathering.begin()
                     try:

@@ -220,6 +220,16 @@ class Reflection:
             self._heard_at = now
             self.doubt(now)
 
+    @property
+    def is_opened(self) -> bool:
+        """Upstream accepted the watch that runs."""
+        return self._flight is _Flight.WATCHING
+
+    def progressed(self, now: float) -> None:
+        """A part of an event has come, which takes long on a thin link: the watch is not silent."""
+        if self.is_opened:
+            self._heard_at = now
+
     def doubt(self, now: float) -> None:
         """That the watch has caught up is to be proved by a list that is requested from now on: it
         was just opened, or this process stood still, and what came meanwhile is unread."""

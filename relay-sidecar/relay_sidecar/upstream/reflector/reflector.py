@@ -351,8 +351,11 @@ class Reflector:
             async for lines in batches:
                 came_at = arrivals.came(time.monotonic())
                 if not lines:
-                    turn.end()
-                    await self._opened()
+                    if self.reflection.is_opened:
+                        self.reflection.progressed(boottime())
+                    else:
+                        turn.end()
+                        await self._opened()
                     arrivals.asks(time.monotonic())
                     continue
                 events, missed = _read(lines)

@@ -26,6 +26,10 @@ from relay_sidecar.upstream.link_probe import LinkProbe
 # Bytes; a chained relay answers a list whole, whatever the limit. 100,000 objects of 3 KB.
 MAX_PAGE = 512 * 1024 * 1024
 
+# Bytes of an event that is still coming after which its watch is not silent: on a thin link one of
+# a megabyte takes minutes; what brings fewer within the longest silence is as good as none.
+PROGRESS: Final = 16 * 1024
+
 
 class UpstreamSource:
     """`met` is called with what each request met with, `authenticated` with the status of each
@@ -117,7 +121,8 @@ class UpstreamSource:
     async def batches(
         self, path: str, params: Mapping[str, str]
     ) -> AsyncGenerator[Sequence[bytes], None]:
-        """Whole lines as they come; an empty batch once upstream has accepted."""
+        """Whole lines as they come; an empty batch once upstream has accepted, and after each
+        `PROGRESS` bytes of a line that goes on."""
         request = Request(
             "GET",
             _target(path, params),
@@ -131,7 +136,7 @@ class UpstreamSource:
             if answer.status >= 300:
                 _check(answer, await answer.read(limit=1024 * 1024, idle_timeout=self._timeout))
             yield []
-            async for lines in answer.batches():
+            async for lines in answer.batches(progress=PROGRESS):
                 self._met(LinkEvidence.ANSWERED)
                 self._counters.bytes_received += sum(map(len, lines))
                 yield lines

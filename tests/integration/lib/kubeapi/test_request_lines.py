@@ -49,6 +49,19 @@ def test_lines_that_came_together_are_told_together(using: Run[list[list[bytes]]
     assert [line for batch in found for line in batch] == [b"%d" % i for i in range(1000)]
 
 
+def test_a_line_that_goes_on_tells_how_it_does(using: Run[list[list[bytes]]]) -> None:
+    """Of who asks for that: each 1000 bytes are a sign of life, and fewer are none."""
+
+    async def read(api: ApiTransport) -> list[list[bytes]]:
+        async with api.send(Request("GET", "/w", header_timeout=5)) as answer:
+            return [batch async for batch in answer.batches(progress=1000)]
+
+    parts = [b"x" * 600] * 4
+    with stream(b"a\n", *parts, b"\n" + b"y" * 600, b"\n", pause=0.1) as server:
+        found = using(server.url, read)
+    assert found == [[b"a"], [], [], [b"x" * 2400], [b"y" * 600]]
+
+
 def test_a_line_arrives_before_the_next_one_is_sent(using: Run[None]) -> None:
     def serve(connection: Connection) -> None:
         connection.request()

@@ -521,6 +521,16 @@ def test_bookmarks_are_signs_of_life() -> None:
         assert isinstance(reflection.next(UP + 60 * minute + 59, 0.0), Wait)
 
 
+def test_parts_of_a_long_event_are_signs_of_life() -> None:
+    reflection = watching(100)
+    for part in range(1, 10):
+        reflection.progressed(UP + 60 * part)
+        assert reflection.is_open(UP + 60 * part + 59)
+        assert isinstance(reflection.next(UP + 60 * part + 59, 0.0), Wait)
+    assert reflection.version == 100
+    assert isinstance(reflection.next(UP + 630, 0.0), CloseRequest)
+
+
 def test_a_watch_that_is_never_accepted_is_given_up() -> None:
     reflection = Reflection(LINK, version=100)
     reflection.next(UP, 0.0)

@@ -11,6 +11,7 @@ from edge_sidecars.apimachinery.status import expired
 from edge_sidecars.kubeapi import ApiError, ApiTransport, Plain
 from relay_sidecar.core.link import LinkEvidence, UpstreamLink
 from relay_sidecar.core.min_resource_version import MinResourceVersion
+from relay_sidecar.core.stream import reflection
 from relay_sidecar.journal.journal import Journal
 from relay_sidecar.journal.records import EventsApplied, Record
 from relay_sidecar.streams.fanout import StreamView, Watcher, as_lines
@@ -81,7 +82,7 @@ class FakeSource(UpstreamSource):
             raise ApiError(403, "Forbidden", "it may not")
         yield []
         while (told := await self.lines.get()) is not None:
-            yield [told]
+            yield [told] if told else []
 
 
 class SlowJournal(Journal):
@@ -318,5 +319,23 @@ def test_what_an_api_server_that_is_ready_refuses_again_is_dropped() -> None:
         await it.until(lambda: it.stream.is_dropped)
         # With the one before.
         assert (source.watches, source.asked_ready) == (3, 1)
+
+    asyncio.run(play())
+
+
+def test_while_a_long_event_comes_its_watch_is_neither_silent_nor_opened_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reflection, "SILENCE_LIMIT", 2.0)
+
+    async def play() -> None:
+        source = FakeSource(no_metadata)
+        scene = Scene(source)
+        await scene.until(scene.stream.is_open)
+        for _ in range(15):
+            await asyncio.sleep(0.2)
+            source.lines.put_nowait(b"")
+        assert source.watches == 1
+        await scene.until(lambda: source.watches == 2)
 
     asyncio.run(play())
