@@ -19,7 +19,7 @@ def answers_at(config: Config) -> AnswersAt | None:
     """None where no process of this pod can go on for another one."""
     listen, boot = config.listen, boot_id()
     # What a wrapped program of the predecessor does is not known here.
-    if listen is None or config.program or config.shards is not None or not boot:
+    if listen is None or config.program or not boot:
         return None
     uid = config.pod_uid or _uid_of_token(config.service_account_dir / "token")
     if not uid or not (_locked(f"{listen.path}.lock") if listen.path else listen.port):

@@ -169,7 +169,6 @@ async def _contend(
             config,
             main,
             machine,
-            identity=identity,
             stop_main=_stop_main(config, main, program),
         )
         loop = asyncio.get_running_loop()
@@ -228,13 +227,13 @@ def _stop_main(
 
 def _machine(config: Config, server: ApiClient, identity: str) -> tuple[Machine, MakeMore | None]:
     """With what it answers beside. Shards are imported only where they are used: half a MiB."""
+    at = answers_at(config)
     if config.shards is None:
-        at = answers_at(config)
         return SingleMachine(config, server, identity=identity, answers_at=at), None
     from elector_sidecar.shards.endpoints import ShardEndpoints
     from elector_sidecar.shards.machine import ShardMachine
 
-    machine = ShardMachine(config, server, identity=identity)
+    machine = ShardMachine(config, server, identity=identity, answers_at=at)
     return machine, partial(ShardEndpoints, machine)
 
 

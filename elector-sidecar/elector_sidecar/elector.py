@@ -51,13 +51,11 @@ class Elector:
         main: MainContainer,
         machine: Machine,
         *,
-        identity: str,
         stop_main: StopMain | None = None,
     ) -> None:
         """`stop_main`: how the main is stopped before a release."""
         now = boottime()
         self.config = config
-        self.identity = identity
         self._main = main
         self._stop_main = stop_main
         self.machine = machine
@@ -79,6 +77,11 @@ class Elector:
         self._ending: asyncio.Task[None] | None = None
         self._tasks: Tasks | None = None
         self.promised = PromisedClients()
+
+    @property
+    def identity(self) -> str:
+        """A member of an election for shards goes on under that of a process that died."""
+        return self._election.identity
 
     @property
     def terms(self) -> int:

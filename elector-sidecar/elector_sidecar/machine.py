@@ -134,6 +134,12 @@ class OwnLease:
         pump.wake()
 
 
+def why_waiting(election: Election, now: float) -> str:
+    """For the Lease of a process of this pod that died; "" where it does not."""
+    why_not = election.why_not_resumed(now)
+    return f"held by {election.holder}; not resumed: {why_not}" if why_not else ""
+
+
 class SingleMachine:
     """One candidate for one Lease."""
 
@@ -171,8 +177,7 @@ class SingleMachine:
         self.perform = self._lease.perform
 
     def reason(self, now: float) -> str:
-        why_not = self.election.why_not_resumed(now)
-        return f"held by {self.election.holder}; not resumed: {why_not}" if why_not else ""
+        return why_waiting(self.election, now)
 
     def work(self, now: float) -> tuple[bool, int]:
         return self.election.view(now).is_leader, self.election.terms

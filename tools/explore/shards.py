@@ -1,6 +1,7 @@
 """Explorations of the election for shards: members, and candidates of client-go for the table."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from elector_sidecar.core.lease import Lease
 from elector_sidecar.core.timing import Timing
@@ -12,6 +13,7 @@ from tools.explore.actors.shard_member import TABLE, Make, ShardMember, said
 from tools.explore.canonical import Canonical
 from tools.explore.choices import Script
 from tools.explore.search import Config
+from tools.explore.single import resume_age
 from tools.explore.state import State
 from tools.explore.store import NAMESPACE, Store
 
@@ -58,11 +60,17 @@ class ShardState(State):
     def canonical(self, old: float) -> Canonical:
         canonical = Canonical(old=old, kept=KEPT)
         canonical.lease_extras = _extras
+        if self.extras is not None:
+            canonical.lease_extras = partial(_resumable, partial(self.extras, self.step))
         return canonical
 
 
 _EXTRAS: dict[int, tuple[Lease, tuple[object, ...]]] = {}
 MOST_EXTRAS = 200_000
+
+
+def _resumable(age: Callable[[Lease], object], lease: Lease) -> tuple[object, ...]:
+    return (_extras(lease), age(lease))
 
 
 def _extras(lease: Lease) -> tuple[object, ...]:
@@ -90,6 +98,7 @@ def sharded(
     is_settled: bool = False,
     after: str = "",
     timing: Timing = TIMING,
+    resumes: bool = False,
 ) -> Config:
     """As `single`; the table's Lease exists and is empty, as the manifests ship it. `is_settled`:
     begins when every shard is owned for so long that how it came about is forgotten; `after`: and
@@ -102,14 +111,21 @@ def sharded(
         store.post({"metadata": metadata, "spec": {}})
         store.log = ()
         actors: list[ShardMember | ClientGo] = [
-            ShardMember(f"pod-{n}", rate, timing, shards=shards, settle=settle, make=make)
+            ShardMember(
+                *(f"pod-{n}", rate, timing),
+                shards=shards,
+                settle=settle,
+                make=make,
+                resumes=resumes,
+            )
             for n, rate in enumerate(rates)
         ]
         if client_go is not None:
             duration = int(timing.lease_duration)
             is_old = client_go == "0.26"
             actors.append(ClientGo("peer", 1.0, lease=TABLE, duration=duration, is_old=is_old))
-        state = ShardState(store, actors, restores=restores)
+        extras = resume_age if resumes else None
+        state = ShardState(store, actors, restores=restores, extras=extras)
         state.edits = edits
         steps = round(3 * timing.lease_duration / pace.step)
         if is_settled:

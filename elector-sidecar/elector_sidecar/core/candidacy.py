@@ -7,11 +7,12 @@ A write is permitted only by the newest record that is known, and counts only on
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from elector_sidecar.core.handover import Cause, Intent
 from elector_sidecar.core.history import LeaseHistory
-from elector_sidecar.core.lease import Lease
+from elector_sidecar.core.lease import RESUMED_ANNOTATION, Lease
 from elector_sidecar.core.lease_watch import LeaseWatch
 from elector_sidecar.core.lease_writes import (
     Candidate,
@@ -55,13 +56,17 @@ class ElectionView:
 
 class Candidacy:
     def __init__(self, candidate: Candidate, *, now: float) -> None:
-        self._identity = candidate.identity
+        self.identity = candidate.identity
         self._timing = candidate.timing
         self._take_missing = candidate.take_missing
         self._answers_at = candidate.answers_at
         # Of the wall clock above the candidate's; known before anything is written.
         self._wall_ahead = 0.0
         self.has_resumed = False
+        # Where a process goes on under the identity of the one before: why it may not, by what only
+        # the caller knows; and the write by which it did.
+        self.why_not_the_same: Callable[[Lease], str] | None = None
+        self.went_on_by: WriteLease | None = None
         self.observed = ObservedLease(
             candidate.identity,
             own_duration=candidate.timing.lease_duration,
@@ -79,7 +84,7 @@ class Candidacy:
 
     @property
     def holds_record(self) -> bool:
-        return self.observed.holder == self._identity
+        return self.observed.holder == self.identity
 
     def held_until(self, now: float) -> float:
         """Until when no other candidate may lead, by the proven writes, whatever the intent; -inf
@@ -171,7 +176,22 @@ class Candidacy:
         if self._answers_at is None or record is None or self.holds_record:
             return None
         wall = self._wall(now)
-        return self._answers_at.why_not(record, now, wall=wall, timing=self._timing)
+        why_not = self._answers_at.why_not(record, now, wall=wall, timing=self._timing)
+        if why_not == "" and self.why_not_the_same is not None:
+            return self.why_not_the_same(record)
+        return why_not
+
+    def _go_on(self, lease: Lease, proof: WriteLease | None) -> None:
+        """From the write on by which it took over, this candidate is the holder before. A late
+        renewal of that one may bear the same stamp, but does not say that it resumed just now."""
+        write = proof or self.lease_writes.open_writes.stamped(lease.spec.renew_time)
+        if self.went_on_by is not None or write is None or not write.goes_on_as:
+            return
+        resumed = write.body["metadata"]["annotations"][RESUMED_ANNOTATION]
+        is_applied = lease.annotation(RESUMED_ANNOTATION) == resumed
+        if is_applied and lease.spec.holder_identity == write.goes_on_as:
+            self.went_on_by = write
+            self.identity = self.observed.identity = self.lease_writes.identity = write.goes_on_as
 
     # ── who is to lead next ──
 
@@ -271,6 +291,7 @@ class Candidacy:
         self, now: float, lease: Lease, *, is_continuous: bool, proof: WriteLease | None = None
     ) -> None:
         """Takes a newer version in; `proof`: the write that made it, if one of ours did."""
+        self._go_on(lease, proof)
         before, was_mine = self.observed.lease, self.holds_record
         overwritten = self.observed.last_holder if self.observed.holder else None
         if lease.resource_version < self.lease_watch.newest:

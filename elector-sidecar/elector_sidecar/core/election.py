@@ -13,6 +13,7 @@ carries the uid and resourceVersion of the record that was judged (P4); it never
 """
 
 import math
+from collections.abc import Callable
 
 from edge_sidecars.runtime.backoff import exponential
 from elector_sidecar.core.candidacy import Candidacy, ElectionView
@@ -54,6 +55,21 @@ class Election:
     def terms(self) -> int:
         """Terms begun so far."""
         return self._leadership.terms
+
+    @property
+    def identity(self) -> str:
+        """Its own, or that of the process for which it goes on under the same one."""
+        return self._candidacy.identity
+
+    def keep_holder(self, why_not: Callable[[Lease], str]) -> None:
+        """Who resumes goes on under the identity of the one before, if `why_not` says "" of the
+        record."""
+        self._candidacy.why_not_the_same = why_not
+
+    @property
+    def went_on_by(self) -> WriteLease | None:
+        """The write by which it became the holder before; None: it did not."""
+        return self._candidacy.went_on_by
 
     @property
     def has_resumed(self) -> bool:
@@ -199,6 +215,7 @@ class Election:
             record=self._observed.lease,
             term=self._leadership.valid_term(now),
             resumes=self._candidacy.resumes(now),
+            keeps_holder=self._candidacy.why_not_the_same is not None,
             is_contending=self.intent is Intent.CONTEND,
         )
 

@@ -69,7 +69,8 @@ class Purpose(Enum):
 @dataclass(frozen=True)
 class WriteLease:
     """One attempt. `creates`: by POST, else by PUT on exactly `base_version` of the same uid.
-    `renews`: the record names this candidate already."""
+    `renews`: the record names this candidate already. `goes_on_as`: the holder that this candidate
+    is from then on; "" if it stays who it is."""
 
     id: int
     purpose: Purpose
@@ -79,6 +80,7 @@ class WriteLease:
     base_version: int
     creates: bool
     renews: bool = False
+    goes_on_as: str = ""
 
 
 class OpenWrites:
@@ -138,6 +140,7 @@ class LeaseWrites:
         self, candidate: Candidate, moves: Moves, history: LeaseHistory | None = None
     ) -> None:
         self._candidate = candidate
+        self.identity = candidate.identity
         self._moves = moves
         self._history = history
         self._last_micros = 0
@@ -159,12 +162,14 @@ class LeaseWrites:
         record: Lease | None,
         term: LeadershipTerm | None,
         resumes: bool = False,
+        keeps_holder: bool = False,
         is_contending: bool = True,
     ) -> WriteLease:
         """An attempt on exactly this record (None: a create), sent at `now`; `term` is valid.
-        `resumes`: takes over from a process of this pod that died; `is_contending`: it does not
-        give up."""
+        `resumes`: takes over from a process of this pod that died, and goes on under its identity
+        if it `keeps_holder`; `is_contending`: it does not give up."""
         stamp = wire.micro_time(wall)
+        goes_on_as = record.spec.holder_identity if record and resumes and keeps_holder else ""
         if purpose is Purpose.RELEASE and record is not None:
             more = self._moves.on_release(record, stamp=stamp)
             if self._history is not None:
@@ -175,7 +180,7 @@ class LeaseWrites:
         elif purpose is Purpose.CREATE_VACANT:
             body = self._vacant_body()
         else:
-            stamp = self._stamp(wall, record, term)
+            stamp = self._stamp(wall, record, term, is_same=bool(goes_on_as))
             resumed = f"{wall:.3f}" if resumes else self._resumed(record)
             more = self._moves.on_hold(
                 now,
@@ -184,7 +189,15 @@ class LeaseWrites:
                 is_contending=is_contending,
                 wall=wall,
             )
-            body = self._held_body(stamp, record, term, now=now, resumed=resumed, more=more)
+            body = self._held_body(
+                stamp,
+                record,
+                term,
+                holder=goes_on_as or self.identity,
+                now=now,
+                resumed=resumed,
+                more=more,
+            )
         write = WriteLease(
             id=write_id,
             purpose=purpose,
@@ -194,18 +207,19 @@ class LeaseWrites:
             base_version=record.resource_version if record else 0,
             creates=record is None,
             renews=purpose is Purpose.ACQUIRE_OR_RENEW and self._is_mine(record),
+            goes_on_as=goes_on_as,
         )
         self.open_writes.add(write)
         return write
 
     def _is_mine(self, record: Lease | None) -> bool:
-        return record is not None and record.spec.holder_identity == self._candidate.identity
+        return record is not None and record.spec.holder_identity == self.identity
 
     def _vacant_body(self) -> dict[str, object]:
         return wire.vacant(
             namespace=self._candidate.namespace,
             name=self._candidate.name,
-            holder_identity=self._candidate.identity,
+            holder_identity=self.identity,
             lease_duration=int(self._candidate.timing.lease_duration),
         )
 
@@ -220,6 +234,7 @@ class LeaseWrites:
         record: Lease | None,
         term: LeadershipTerm | None,
         *,
+        holder: str,
         now: float,
         resumed: str | None,
         more: Mapping[str, str | None],
@@ -241,26 +256,26 @@ class LeaseWrites:
             record,
             namespace=self._candidate.namespace,
             name=self._candidate.name,
-            holder_identity=self._candidate.identity,
+            holder_identity=holder,
             lease_duration=int(self._candidate.timing.lease_duration),
             acquire_time=acquire_time,
             renew_time=stamp,
             lease_transitions=transitions,
-            answers_at=None
-            if answers_at is None
-            else answers_at.annotation(self._candidate.identity, now),
+            answers_at=None if answers_at is None else answers_at.annotation(holder, now),
             resumed=resumed,
             more=more,
         )
 
-    def _stamp(self, wall: float, record: Lease | None, term: LeadershipTerm | None) -> str:
+    def _stamp(
+        self, wall: float, record: Lease | None, term: LeadershipTerm | None, *, is_same: bool
+    ) -> str:
         """A renewTime that no write of ours ever bore, whatever the wall clock does.
 
-        Within a term it is in a later whole second than the record's: client-go followers see
-        no less (H9).
+        Of the same holder (`is_same`: also after this write) it is in a later whole second than
+        the record's: client-go followers see no less (H9).
         """
         earliest = wall
-        if self._is_mine(record) or term is not None:
+        if self._is_mine(record) or term is not None or is_same:
             written = wire.wall_seconds(record.spec.renew_time) if record else None
             if written is None or written > wall + EDITED_AHEAD:
                 written = 0.0

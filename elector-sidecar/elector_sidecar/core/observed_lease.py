@@ -50,7 +50,7 @@ class ObservedLease:
     """One candidate's knowledge of one Lease."""
 
     def __init__(self, identity: str, *, own_duration: float, take_missing: bool) -> None:
-        self._identity = identity
+        self.identity = identity
         self._own_duration = own_duration
         self._take_missing = take_missing
         self._not_before = -math.inf
@@ -89,7 +89,7 @@ class ObservedLease:
 
     def is_mine(self, now: float) -> bool:
         """Whole-string equality, and no older claim or doubtful creation in the way."""
-        return self.holder == self._identity and now >= self._not_before
+        return self.holder == self.identity and now >= self._not_before
 
     def not_before(self, until: float) -> None:
         """Nothing is taken, not even our own record, before `until`."""
@@ -131,7 +131,7 @@ class ObservedLease:
         """From when on a write may take the Lease; +inf while nothing is known."""
         if not self.is_known:
             return math.inf
-        if self.holder == self._identity:
+        if self.holder == self.identity:
             # The own record needs no wait: the identity is of this process alone (contract, 2).
             return self._not_before
         return max(self._not_before, self._holder_ends_at())
@@ -231,7 +231,7 @@ class ObservedLease:
     def _wait_out_marked_holder(self, now: float, lease: Lease, *, is_continuous: bool) -> None:
         """The annotation names one of ours that was overwritten, perhaps before our eyes opened."""
         marked = lease.marked_holder
-        if marked in (None, self._identity) or lease.is_marked:
+        if marked in (None, self.identity) or lease.is_marked:
             return
         known = self.last_holder.annotation if self.last_holder else None
         if marked != known or not is_continuous:
@@ -245,7 +245,7 @@ class ObservedLease:
         known = self.last_holder
         if known is None or known.is_released or lease.is_marked:
             return
-        if known.holder_identity == self._identity:
+        if known.holder_identity == self.identity:
             return
         last_sign = known.changed_at if is_continuous else now
         self.not_before(last_sign + known.wait(self._own_duration))

@@ -59,6 +59,13 @@ class AnswersAt:
         return max(MIN_INTERVAL, 2 * timing.lease_duration)
 
 
+def sent_at(lease: Lease) -> float:
+    """When its holder sent the write that made it, by the clock of that machine; -inf if it does
+    not say so."""
+    words = (lease.annotation(ANSWERS_AT_ANNOTATION) or "").split(" ", 4)
+    return _number(words[3]) if len(words) == 5 else float("-inf")
+
+
 def _number(text: str) -> float:
     """-inf for what is none."""
     try:

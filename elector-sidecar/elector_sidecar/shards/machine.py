@@ -16,8 +16,9 @@ from elector_sidecar.core.candidacy import ElectionView
 from elector_sidecar.core.handover import Intent
 from elector_sidecar.core.lease import Lease
 from elector_sidecar.core.lease_writes import Candidate
+from elector_sidecar.core.resume import AnswersAt
 from elector_sidecar.leases.lease_client import Applied, Conflicted, Found, Lost, Refused
-from elector_sidecar.machine import OwnLease, Pump
+from elector_sidecar.machine import OwnLease, Pump, why_waiting
 from elector_sidecar.shards.lease_stream import ListLeases, ReadNamed, WatchLeases
 from elector_sidecar.shards.members.membership import ShardMember
 from elector_sidecar.shards.shard_client import Listed, ShardLeaseClient
@@ -29,7 +30,14 @@ from elector_sidecar.shards.table.table_writes import WriteNamed
 class ShardMachine:
     has_confirmations = True
 
-    def __init__(self, config: Config, server: ApiClient, *, identity: str) -> None:
+    def __init__(
+        self,
+        config: Config,
+        server: ApiClient,
+        *,
+        identity: str,
+        answers_at: AnswersAt | None = None,
+    ) -> None:
         candidate = Candidate(
             identity,
             config.namespace,
@@ -37,6 +45,7 @@ class ShardMachine:
             config.timing,
             take_missing=True,
             shares_watch=True,
+            answers_at=answers_at,
         )
         self.shards = ShardElection(
             ShardMember(
@@ -50,7 +59,6 @@ class ShardMachine:
         self._watching: asyncio.Task[None] | None = None
         self._state: tuple[object, ...] = ()
         self._unowned_time = UnownedTime()
-        self.reason = self.shards.reason
         self.is_settled = self.shards.is_settled
         self.advance = self.shards.advance
         self.wake_at = self.shards.wake_at
@@ -58,6 +66,9 @@ class ShardMachine:
     def view(self, now: float) -> ElectionView:
         """Of shard 0."""
         return self.shards.leader_view(now, self.election.view(now))
+
+    def reason(self, now: float) -> str:
+        return self.shards.reason(now) or why_waiting(self.election, now)
 
     def work(self, now: float) -> tuple[bool, int]:
         """A member without shards has put nothing to work."""

@@ -3,6 +3,8 @@
 Pure. Guarantee (S6): a shard that is given up is answered 503 first, and is ready to become free
 only when the main has confirmed, or when every validity that it was promised has passed.
 
+    inherited ──taken again──► owned
+
     owned ──give_up──► handing over ──confirmed, or promises over──► ready ──written──► gone
       └──────────── relinquish: the member gives up everything ──► relinquished ──► settled
 """
@@ -17,17 +19,23 @@ from elector_sidecar.shards.balance import gathered_at
 @dataclass
 class OwnedShard:
     """`fencing_token`: the table's resourceVersion at acquisition. `promised_until`: the latest
-    validity that the main was promised. `given_up_at`: since when it is handed over."""
+    validity that the main was promised. `given_up_at`: since when it is handed over.
+    `is_inherited`: of the process before, in the same term; not owned until it is taken again."""
 
     fencing_token: int
     owned_since: float
     promised_until: float = -math.inf
     given_up_at: float | None = None
     confirmed_at: float = math.inf
+    is_inherited: bool = False
 
     @property
     def is_handing_over(self) -> bool:
         return self.given_up_at is not None
+
+    @property
+    def is_owned(self) -> bool:
+        return not self.is_handing_over and not self.is_inherited
 
     @property
     def ready_at(self) -> float:
@@ -49,16 +57,30 @@ class Ownership:
 
     @property
     def owned(self) -> list[int]:
-        return sorted(s for s, it in self.shards.items() if not it.is_handing_over)
+        return sorted(s for s, it in self.shards.items() if it.is_owned)
+
+    @property
+    def inherited(self) -> list[int]:
+        return sorted(s for s, it in self.shards.items() if it.is_inherited)
 
     @property
     def handing_over(self) -> dict[int, OwnedShard]:
+        """What is inherited has a token that only the process before knew: the main is not asked to
+        confirm it."""
         given_up = {s: it for s, it in self.shards.items() if it.is_handing_over}
-        return dict(sorted((self.relinquished | given_up).items()))
+        shown = self.relinquished | given_up
+        return {s: it for s, it in sorted(shown.items()) if not it.is_inherited}
+
+    def inherit(self, now: float, shards: Iterable[int], promised_until: float) -> None:
+        """The process before owned them or handed them over, and the main may work until then."""
+        for shard in shards:
+            self.shards[shard] = OwnedShard(0, now, promised_until, is_inherited=True)
 
     def take(self, now: float, shards: Iterable[int], fencing_token: int) -> None:
         for shard in shards:
-            self.shards[shard] = OwnedShard(fencing_token, now)
+            before = self.shards.get(shard)
+            promised_until = before.promised_until if before else -math.inf
+            self.shards[shard] = OwnedShard(fencing_token, now, promised_until)
             self.relinquished.pop(shard, None)
             self.takes += 1
 
@@ -90,9 +112,11 @@ class Ownership:
         self.shards = {}
 
     def lose(self) -> None:
-        """All at once, and others may own them."""
-        self.losses += len(self.shards)
-        self.shards = {}
+        """All at once, and others may own them. What is inherited was not owned, and the main may
+        work on it."""
+        inherited = {s: it for s, it in self.shards.items() if it.is_inherited}
+        self.losses += len(self.shards) - len(inherited)
+        self.shards = inherited
 
     def lapse(self, now: float) -> bool:
         """The term ended without being given up. True if the main may work on, by what it was
@@ -118,10 +142,10 @@ class Ownership:
     def confirm(self, now: float, shard: int, token: int) -> bool:
         """False only if this shard is owned and not handed over."""
         owned = self.shards.get(shard)
-        if owned is not None and owned.fencing_token == token and not owned.is_handing_over:
+        if owned is not None and owned.fencing_token == token and owned.is_owned:
             return False
         for it in (owned, self.relinquished.get(shard)):
-            if it is not None and it.fencing_token == token:
+            if it is not None and it.fencing_token == token and not it.is_inherited:
                 it.confirmed_at = min(it.confirmed_at, now)
         return True
 

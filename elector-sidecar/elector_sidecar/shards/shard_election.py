@@ -54,22 +54,22 @@ class ShardElection:
     def __init__(self, member: ShardMember, *, now: float) -> None:
         candidate = member.candidate
         self._member = member
-        self._me = candidate.identity
         timing = candidate.timing
         self.election = Election(candidate, now=now)
         self.membership = Membership(member, self.election)
         self.ownership = Ownership()
         self.members = Members(
-            me=self._me,
+            me=candidate.identity,
             own_duration=timing.lease_duration,
             renew_interval=timing.renew_interval,
         )
         self.table = TableState(
-            me=self._me,
+            me=candidate.identity,
             name=member.table,
             own_duration=timing.lease_duration,
             validity=timing.validity,
         )
+        self.election.keep_holder(self._why_not_the_same)
         self._stream = LeaseStream(now)
         moves = ShardMoves(
             member, self.election, self.membership, self.ownership, self.members, self.table
@@ -100,7 +100,7 @@ class ShardElection:
     def valid_until(self, now: float) -> float | None:
         """Until when what is owned is owned; None if this member can own nothing now."""
         term = self.election.valid_term(now)
-        if term is None or self.election.terms != self._number or self.table.known is None:
+        if term is None or self.membership.terms != self._number or self.table.known is None:
             return None
         until = min(term.valid_until, self.table.fresh_until, self.table.renewed_until)
         return until if now < until else None
@@ -111,7 +111,7 @@ class ShardElection:
 
     def owns(self, now: float, shard: int) -> bool:
         owned = self.ownership.shards.get(shard)
-        if owned is None or owned.is_handing_over:
+        if owned is None or not owned.is_owned:
             return False
         return self.valid_until(now) is not None
 
@@ -158,8 +158,8 @@ class ShardElection:
             if self.valid_until(now) is not None and self._number is not None:
                 self.membership.protect(self._number)
                 self.ownership.relinquish(now)
-            else:
-                self.ownership.lose()
+            elif self._number is not None:
+                self._lose_term(now, self._number)
             self._number = None
         if intent is Intent.RELEASE:
             # A release is planned only when the main has stopped (S6).
@@ -226,6 +226,7 @@ class ShardElection:
 
     def _follow_term(self, now: float) -> None:
         """What follows from the own Lease: a term that began or ended, a word to be written."""
+        self._go_on(now)
         number = self.membership.number(now)
         if number != self._number:
             if self._number is not None:
@@ -236,11 +237,31 @@ class ShardElection:
             self._plan.begin_term()
             if number is not None:
                 self.table.forget(now)
+                self._keep(now, self._named() & set(self.ownership.shards))
         if self.membership.protected_term is not None and self.ownership.is_settled(now):
             self.membership.unprotect()
             if self.election.intent is not Intent.HOLD:
                 self.ownership.main_stopped()
         self._say_soon(now)
+
+    def _why_not_the_same(self, record: Lease) -> str:
+        return self.membership.why_not_the_same(record, self.table)
+
+    def _go_on(self, now: float) -> None:
+        """A write was applied by which this process is the member that another one of its pod was:
+        what that one has promised binds this one."""
+        before = self.membership.go_on()
+        if before is None:
+            return
+        self.members.go_on_as(self.election.identity)
+        self.ownership.inherit(now, before.shards, before.promised_until)
+        if self.membership.number(now) is None:
+            self._lose_term(now, before.term)
+
+    def _keep(self, now: float, shards: set[int]) -> None:
+        """The known table gives this member no others."""
+        if self.table.known is not None:
+            self.membership.keep_silent(self.ownership.keep_only(shards))
 
     def _lose_term(self, now: float, number: int) -> None:
         """It ended without being asked to: by its validity, or because the Lease was stolen. Then
@@ -483,11 +504,13 @@ class ShardElection:
         self._doubtful = [
             it for it in self._doubtful if it.write.base_version >= lease.resource_version
         ]
-        kept = set() if has_lapsed else set(self.ownership.shards)
+        # Nothing was owned yet of what is inherited, and all of it is still to be confirmed.
+        inherited = set(self.ownership.inherited)
+        kept = inherited if has_lapsed else set(self.ownership.shards)
         named = self._named()
         promised_until = self.ownership.keep_only(named & (applied | kept))
         self.membership.keep_silent(promised_until)
-        new = (named & applied) - set(self.ownership.shards)
+        new = (named & applied) - (set(self.ownership.shards) - inherited)
         self.ownership.take(now, new, lease.resource_version)
         self.members.forget(self.table.owners, now)
         self._heard_at = {
@@ -509,7 +532,7 @@ class ShardElection:
         return {
             shard
             for shard, owner in enumerate(known.table.owners)
-            if owner and (owner.identity, owner.term) == (self._me, self._number)
+            if owner and (owner.identity, owner.term) == (self.election.identity, self._number)
         }
 
     def _read_silent(self, now: float) -> None:

@@ -58,7 +58,6 @@ class ShardMoves:
         table: TableState,
     ) -> None:
         self._member = member
-        self._me = member.candidate.identity
         self._duration = member.candidate.timing.lease_duration
         self._election = election
         self._membership = membership
@@ -71,6 +70,10 @@ class ShardMoves:
         # Who was a member when nothing was owned counts as settled.
         self._founders: frozenset[Term] = frozenset()
         self._passed_over: dict[Term, _PassedOver] = {}
+
+    @property
+    def _me(self) -> str:
+        return self._election.identity
 
     def begin_term(self) -> None:
         self._free_since = {}

@@ -45,7 +45,7 @@ async def answer(method: str, path: str, *, remote: str = "127.0.0.1") -> int:
     server = ApiClient(Plain("http://h"), user_agent="test")
     async with MainContainer() as main:
         machine = SingleMachine(CONFIG, server, identity="host_1")
-        elector = Elector(CONFIG, main, machine, identity="host_1")
+        elector = Elector(CONFIG, main, machine)
         request = make_mocked_request(method, path).clone(remote=remote)
         response = await ElectorEndpoints(elector, WaitLimit(8)).handle_contrib(request)
         await server.close()

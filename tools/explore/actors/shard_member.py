@@ -12,6 +12,7 @@ from typing import Any
 from elector_sidecar.core.handover import Intent
 from elector_sidecar.core.lease_watch import ReadLease
 from elector_sidecar.core.lease_writes import Candidate, WriteLease
+from elector_sidecar.core.resume import AnswersAt
 from elector_sidecar.core.timing import Timing
 from elector_sidecar.shards.lease_stream import ListLeases, ReadNamed, WatchLeases
 from elector_sidecar.shards.members.member_lease import MEMBER_ANNOTATION
@@ -45,8 +46,11 @@ class ShardMember(Actor):
         shards: int,
         settle: float,
         make: Make = ShardElection,
+        resumes: bool = False,
     ) -> None:
         super().__init__(name, rate)
+        # Its process listens at one address, whoever runs it.
+        self._answers_at = AnswersAt(name, "here", "boot") if resumes else None
         self._timing = timing
         self.shards = shards
         self._settle = settle
@@ -66,6 +70,7 @@ class ShardMember(Actor):
             self._timing,
             take_missing=True,
             shares_watch=True,
+            answers_at=self._answers_at,
         )
         member = Membership(candidate, TABLE, self.shards, self._settle)
         self.core = self._make(member, now=self.now(world.time))

@@ -7,12 +7,14 @@ others take what an older term owned as soon as they read a newer one.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from elector_sidecar.core.election import Election
 from elector_sidecar.core.handover import Intent
+from elector_sidecar.core.lease import ANSWERS_AT_ANNOTATION, Lease
 from elector_sidecar.core.lease_writes import Candidate, Purpose, WriteLease
+from elector_sidecar.core.resume import sent_at
 from elector_sidecar.shards.members.member_lease import (
     MEMBER_ANNOTATION,
     MemberNote,
@@ -20,7 +22,7 @@ from elector_sidecar.shards.members.member_lease import (
     emptied,
     encode,
 )
-from elector_sidecar.shards.table.shard_table import ELECTION_LABEL, Owner
+from elector_sidecar.shards.table.shard_table import ELECTION_LABEL, Owner, is_successor
 from elector_sidecar.shards.table.table_state import TableState
 
 # So many of the last writes are recognised by their stamp when the watch brings them.
@@ -39,6 +41,19 @@ class ShardMember:
     pod: Mapping[str, str] | None = None
 
 
+@dataclass(frozen=True)
+class Predecessor:
+    """What a process of this pod that died has left: its term, for which this one goes on by a
+    write upon `base_version`, the shards that the table gives that term, and until when the main
+    may work by what it was promised."""
+
+    term: int
+    base_version: int
+    is_settled: bool
+    shards: frozenset[int]
+    promised_until: float
+
+
 class Membership:
     def __init__(self, member: ShardMember, election: Election) -> None:
         self._member = member
@@ -49,13 +64,80 @@ class Membership:
         self.silent_until = -math.inf
         # The last term that the record showed, and the version that it was acquired on.
         self._begun = (0, 0)
+        # By the stamp of the write: for whom it goes on, if that is applied.
+        self._predecessors: dict[str, Predecessor] = {}
+        self.predecessor: Predecessor | None = None
+        # Terms of the process before, beside those that this one has begun.
+        self._terms_before = 0
         # The term whose work may still run after it was ended; None if there is none.
         self.protected_term: int | None = None
         self.is_founder = False
 
+    @property
+    def identity(self) -> str:
+        return self._election.identity
+
     def number(self, now: float) -> int | None:
         """The present term, if it is valid."""
-        return self._election.terms if self._election.valid_term(now) else None
+        return self.terms if self._election.valid_term(now) else None
+
+    @property
+    def terms(self) -> int:
+        """Those of this identity."""
+        return self._election.terms + self._terms_before
+
+    # ── going on for a process of this pod that died ──
+
+    def why_not_the_same(self, record: Lease, table: TableState) -> str:
+        """Why the term of the record is not gone on with; "" if it may be.
+
+        Others see one term that was late by a moment. So it must be a term that the process before
+        could go on with, in a table that comes after the one that this one went by.
+        """
+        note, known = decode(record), table.known
+        if note is None or note.seen is None:
+            return "the one before did not say which table it goes by"
+        if note.shards != self._member.shards:
+            return f"the one before had --shards {note.shards}"
+        if known is None or not table.is_in_force:
+            return "the table is not known"
+        if not is_successor(note.seen, known.table, known.version):
+            return "the table does not follow the one that the one before went by"
+        return ""
+
+    def _going_on(self, write: WriteLease, record: Lease, table: TableState) -> MemberNote:
+        """The note of a write that goes on with the term of the record. It begins anew for those
+        who ask who was a member before what: this process knows nothing of what was."""
+        note, known = decode(record), table.known
+        if note is None or known is None:
+            raise AssertionError("not permitted by why_not_the_same")
+        term = (record.spec.holder_identity, note.term)
+        self._predecessors[write.stamp] = Predecessor(
+            note.term,
+            write.base_version,
+            note.is_settled,
+            frozenset(
+                shard
+                for shard, owner in enumerate(known.table.owners)
+                if owner and (owner.identity, owner.term) == term
+            ),
+            sent_at(record) + (record.spec.lease_duration or 0.0),
+        )
+        begun = replace(note, begun_on=write.base_version, is_leaving=False)
+        return replace(begun, seen=table.seen, seen_at=table.seen_at)
+
+    def go_on(self) -> Predecessor | None:
+        """Once, when a write by which it goes on is known to be applied: what it goes on with."""
+        write = self._election.went_on_by
+        if write is None or self.predecessor is not None:
+            return None
+        self.predecessor = it = self._predecessors[write.stamp]
+        # If it was applied too late for a term, that one is over.
+        self._terms_before = it.term - 1 if self._election.terms else it.term
+        self._begun = (it.term, it.base_version)
+        return it
+
+    # ── its terms ──
 
     def begin_term(self) -> None:
         self.is_founder = False
@@ -91,9 +173,12 @@ class Membership:
 
     def is_settled(self, now: float) -> bool:
         term = self._election.valid_term(now)
-        return term is not None and (
-            self.is_founder or now >= term.started_at + self._member.settle
-        )
+        if term is None:
+            return False
+        before = self.predecessor
+        if before is not None and before.is_settled and before.term == self.terms:
+            return True
+        return self.is_founder or now >= term.started_at + self._member.settle
 
     def settles_at(self, now: float) -> float | None:
         term = self._election.valid_term(now)
@@ -105,7 +190,7 @@ class Membership:
         if record is None:
             return None
         duration = candidate.timing.lease_duration
-        return Owner(candidate.identity, number, candidate.name, record.uid, duration)
+        return Owner(self._election.identity, number, candidate.name, record.uid, duration)
 
     def wanted_note(self, now: float, table: TableState, *, base_version: int = 0) -> MemberNote:
         """What a write on that version of the own Lease says."""
@@ -132,7 +217,7 @@ class Membership:
     def _number_to_write(self, now: float) -> int:
         if self.protected_term is not None:
             return self.protected_term
-        return self._election.terms if self._is_renewal(now) else self._election.terms + 1
+        return self.terms if self._is_renewal(now) else self.terms + 1
 
     def _is_renewal(self, now: float) -> bool:
         is_protected = self.protected_term is not None
@@ -151,7 +236,16 @@ class Membership:
         if write.purpose is Purpose.CREATE_VACANT:
             return
         is_release = write.purpose is Purpose.RELEASE
-        note = emptied(base) if is_release else self.wanted_note(now, table, base_version=base)
+        record = self._election.record
+        if is_release:
+            note = emptied(base)
+        elif write.goes_on_as and record is not None:
+            note = self._going_on(write, record, table)
+        else:
+            note = self.wanted_note(now, table, base_version=base)
+        if note.is_leaving or self.protected_term is not None:
+            # No process may go on with a term that this one has ended.
+            annotations.pop(ANSWERS_AT_ANNOTATION, None)
         annotations[MEMBER_ANNOTATION] = encode(note, write.body)
         if is_release:
             return

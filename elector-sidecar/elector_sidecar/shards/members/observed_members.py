@@ -124,6 +124,10 @@ class ObservedMember:
         uid = self.lease.uid if self.lease else None
         return uid, self.holder, self.note.term if self.note else None
 
+    def go_on_as(self, me: str) -> None:
+        """This member is that holder from now on."""
+        self._me = self._observed.identity = me
+
     def ask(self) -> None:
         """It is read because it is silent; once until it is heard again."""
         self.is_asked = True
@@ -184,6 +188,11 @@ class Members:
 
     def __iter__(self) -> Iterator[ObservedMember]:
         return iter(self._members.values())
+
+    def go_on_as(self, me: str) -> None:
+        self._me = me
+        for member in self:
+            member.go_on_as(me)
 
     @property
     def names(self) -> set[str]:

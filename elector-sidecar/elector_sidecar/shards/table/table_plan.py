@@ -75,7 +75,6 @@ class TablePlan:
         moves: ShardMoves,
     ) -> None:
         self._member = member
-        self._me = member.candidate.identity
         self._membership = membership
         self._ownership = ownership
         self._members = members
@@ -94,6 +93,10 @@ class TablePlan:
         self._conflicts: dict[str, tuple[int, int]] = {}
         self._refused: dict[str, int] = {}
         self._noticed: tuple[tuple[str, int], float] = (("", 0), 0.0)
+
+    @property
+    def _me(self) -> str:
+        return self._membership.identity
 
     def begin_term(self) -> None:
         self._pace.succeeded()
@@ -196,7 +199,7 @@ class TablePlan:
         due_at = seen_at + self._renew_interval
         if 0 not in owned:
             due_at += OVERDUE * self._renew_interval + place * STAND_IN_SPACING
-        if owned:
+        if any(not it.is_inherited for it in owned.values()):
             aged_at = self._table.renewed_until - (1 - AGED) * self._validity
             due_at = min(due_at, aged_at + place * TAKER_SPACING)
         return self._lease_write(
@@ -289,12 +292,15 @@ class TablePlan:
             owners[shard] = None
         moves = self._moves.takes(now)
         due_at = moves.due_at
-        if tuple(owners) != known.table.owners:
+        # As any other taking, in a table that all who may work go by.
+        again = self._ownership.inherited if self._moves.may_take(now) else []
+        if again or tuple(owners) != known.table.owners:
             # What becomes free does not wait for what is taken.
             moves, due_at = (moves if due_at <= now else NO_MOVES), now
+            moves = replace(moves, shards=(*moves.shards, *again))
         for shard in moves.shards:
             owners[shard] = me
-        if tuple(owners) == known.table.owners:
+        if not again and tuple(owners) == known.table.owners:
             return None
         new = known.table.changed(known.version, tuple(owners))
         return replace(self._table_write(due_at, new, stamp), moves=moves)
@@ -373,5 +379,10 @@ class TablePlan:
             return (
                 f"the table has {table.known.table.shards} shards, --shards is "
                 f"{self._member.shards}: pending until its members have left"
+            )
+        if inherited := self._ownership.inherited:
+            return (
+                f"goes on for a process of this pod that ended: {len(inherited)} shards are its "
+                "own again once all members go by this table"
             )
         return ""

@@ -85,7 +85,7 @@ async def play(case: Case, url: str) -> None:
         stack.push_async_callback(server.close)
         main = await stack.enter_async_context(MainContainer())
         machine = SingleMachine(config, server, identity=f"{case.name}_1")
-        elector = Elector(config, main, machine, identity=f"{case.name}_1")
+        elector = Elector(config, main, machine)
         label = LeaderLabel(elector, server, pod_name="pod-0", key="role", value="leader")
         loops = [
             elector.run(),
