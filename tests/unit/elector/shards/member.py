@@ -13,6 +13,7 @@ from elector_sidecar.core.handover import Intent
 from elector_sidecar.core.lease import Lease
 from elector_sidecar.core.lease_watch import ReadLease
 from elector_sidecar.core.lease_writes import Candidate, WriteLease
+from elector_sidecar.core.resume import AnswersAt
 from elector_sidecar.core.timing import Timing
 from elector_sidecar.shards.lease_stream import ListLeases, ReadNamed, WatchLeases
 from elector_sidecar.shards.members.membership import ShardMember
@@ -55,7 +56,9 @@ class Process:
         *,
         number: int,
         make: Callable[..., ShardElection] = ShardElection,
+        before: "Process | None" = None,
     ) -> None:
+        """`before`: it is of the same pod, whose main works on."""
         self.world = world
         self.server = server
         self.clock = clock
@@ -79,7 +82,9 @@ class Process:
         self._watch: _Watch | None = None
         self._confirming: set[tuple[int, int]] = set()
         # Until when the main may work on a shard: what it was told, unless it said that it stopped.
-        self._told: dict[int, float] = {}
+        self._told: dict[int, float] = dict(before._told) if before else {}
+        pod = AnswersAt(self.identity, "here", "boot")
+        self.answers_at: AnswersAt = before.answers_at if before else pod
         candidate = Candidate(
             self.identity,
             NAMESPACE,
@@ -87,6 +92,7 @@ class Process:
             settings.timing,
             take_missing=True,
             shares_watch=True,
+            answers_at=self.answers_at,
         )
         self.election = make(
             ShardMember(candidate, TABLE, settings.shards, settings.settle), now=clock.now()

@@ -107,6 +107,10 @@ class Run:
     def living(self) -> list[Process]:
         return [process for process in self.processes if not process.is_dead]
 
+    def restart(self, before: Process) -> Process:
+        """In the same pod: one that starts in another, `start` starts."""
+        return self._started(before.settings, before.clock, before)
+
     def start(self, name: str) -> Process:
         random = self.random
         settings = Settings(
@@ -117,15 +121,21 @@ class Run:
             confirms_after=random.choice((0.005, 0.5, math.inf)),
             is_told=random.random() < 0.8,
         )
-        self._number += 1
         clock = Clock(
             self.world,
             random.choice(RATES),
-            1000.0 * self._number,
+            1000.0 * (self._number + 1),
             1.7e9 + random.choice((0.0, 5.0, -3600.0)),
         )
+        return self._started(settings, clock, None)
+
+    def _started(self, settings: Settings, clock: Clock, before: Process | None) -> Process:
+        self._number += 1
         process = Process(
-            self.world, self.server, clock, settings, number=self._number, make=self._make
+            *(self.world, self.server, clock, settings),
+            number=self._number,
+            make=self._make,
+            before=before,
         )
         process.on_step.append(self.exclusive)
         self.processes.append(process)
@@ -261,7 +271,10 @@ class Run:
     def _restart(self, process: Process) -> None:
         if process.settings.name in self.crashed:
             self.crashed.remove(process.settings.name)
-            self.start(process.settings.name)
+            if self.random.random() < 0.8:
+                self.restart(process)
+            else:
+                self.start(process.settings.name)
 
     def _take_copies(self) -> None:
         """What somebody may put back later."""

@@ -10,7 +10,7 @@ import pytest
 from elector_sidecar.shards.shard_election import ShardElection
 from elector_sidecar.shards.table import shard_table as tables
 from elector_sidecar.shards.table import table_plan, table_state
-from tests.unit.elector.shards.test_by_hand import SHARDS, TIMING, Ring
+from tests.unit.elector.shards.ring import SHARDS, TIMING, Ring
 
 
 class NextVersion:

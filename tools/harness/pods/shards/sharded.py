@@ -1,6 +1,7 @@
 """A fleet of electors with --shards, each asked over its HTTP port."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from tools.harness.controlplane.api_server import ApiServer
@@ -29,11 +30,21 @@ class ShardedFleet(Fleet):
         self.shards = shards
         self.account = plane.service_account_dir(namespace, "sharded", SHARD_RULES)
 
-    def join(self, *flags: str, timing: tuple[str, ...] = STEADY, start: bool = True) -> ElectorPod:
+    def join(
+        self,
+        *flags: str,
+        timing: tuple[str, ...] = STEADY,
+        start: bool = True,
+        environ: Mapping[str, str] | None = None,
+    ) -> ElectorPod:
         shards = [] if "--shards" in flags else ["--shards", str(self.shards)]
         settle = [] if "--shard-settle" in flags else ["--shard-settle", "1s"]
         return self.add(
-            *shards, *settle, *flags, timing=timing, credentials=self.account, start=start
+            *(*shards, *settle, *flags),
+            timing=timing,
+            start=start,
+            credentials=self.account,
+            environ=environ,
         )
 
     def spread(self, count: int, *flags: str, timing: tuple[str, ...] = STEADY) -> list[ElectorPod]:
