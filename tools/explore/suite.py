@@ -103,6 +103,11 @@ SUITE = [
         'sharded(rates=(1.0,), shards=2, client_go="0.26", faults=2, restores=0, '
         "pace=PROCESSES, is_settled=True)"
     ),
+    # Electors are back within their leases and go on as the members that they were.
+    Task(
+        "sharded(rates=(1.0, 1.0), shards=2, faults=2, restores=0, resumes=True, leases=3.0, "
+        "pace=RESTARTS, is_settled=True)"
+    ),
     # The store is put back to any earlier state, and nothing else goes wrong.
     Task("sharded(rates=(1.0, 1.0), shards=2, faults=1, leases=1.5, pace=NONE)"),
 ]

@@ -23,6 +23,7 @@ from elector_sidecar.core.timing import MAX_LEASE_DURATION, RETRY_DELAY
 from elector_sidecar.shards.lease_stream import LeaseStream, ListLeases, StreamCommand
 from elector_sidecar.shards.members.membership import Membership, ShardMember
 from elector_sidecar.shards.members.observed_members import Members
+from elector_sidecar.shards.members.succession import Succession
 from elector_sidecar.shards.ownership import Ownership
 from elector_sidecar.shards.pace import Pace
 from elector_sidecar.shards.shard_moves import ShardMoves
@@ -56,7 +57,6 @@ class ShardElection:
         self._member = member
         timing = candidate.timing
         self.election = Election(candidate, now=now)
-        self.membership = Membership(member, self.election)
         self.ownership = Ownership()
         self.members = Members(
             me=candidate.identity,
@@ -69,7 +69,9 @@ class ShardElection:
             own_duration=timing.lease_duration,
             validity=timing.validity,
         )
-        self.election.keep_holder(self._why_not_the_same)
+        succession = Succession(member.shards, self.table)
+        self.election.keep_holder(succession.why_not)
+        self.membership = Membership(member, self.election, succession)
         self._stream = LeaseStream(now)
         moves = ShardMoves(
             member, self.election, self.membership, self.ownership, self.members, self.table
@@ -243,9 +245,6 @@ class ShardElection:
             if self.election.intent is not Intent.HOLD:
                 self.ownership.main_stopped()
         self._say_soon(now)
-
-    def _why_not_the_same(self, record: Lease) -> str:
-        return self.membership.why_not_the_same(record, self.table)
 
     def _go_on(self, now: float) -> None:
         """A write was applied by which this process is the member that another one of its pod was:

@@ -7,14 +7,13 @@ others take what an older term owned as soon as they read a newer one.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from elector_sidecar.core.election import Election
 from elector_sidecar.core.handover import Intent
-from elector_sidecar.core.lease import ANSWERS_AT_ANNOTATION, Lease
+from elector_sidecar.core.lease import ANSWERS_AT_ANNOTATION
 from elector_sidecar.core.lease_writes import Candidate, Purpose, WriteLease
-from elector_sidecar.core.resume import sent_at
 from elector_sidecar.shards.members.member_lease import (
     MEMBER_ANNOTATION,
     MemberNote,
@@ -22,7 +21,8 @@ from elector_sidecar.shards.members.member_lease import (
     emptied,
     encode,
 )
-from elector_sidecar.shards.table.shard_table import ELECTION_LABEL, Owner, is_successor
+from elector_sidecar.shards.members.succession import Predecessor, Succession
+from elector_sidecar.shards.table.shard_table import ELECTION_LABEL, Owner
 from elector_sidecar.shards.table.table_state import TableState
 
 # So many of the last writes are recognised by their stamp when the watch brings them.
@@ -41,23 +41,11 @@ class ShardMember:
     pod: Mapping[str, str] | None = None
 
 
-@dataclass(frozen=True)
-class Predecessor:
-    """What a process of this pod that died has left: its term, for which this one goes on by a
-    write upon `base_version`, the shards that the table gives that term, and until when the main
-    may work by what it was promised."""
-
-    term: int
-    base_version: int
-    is_settled: bool
-    shards: frozenset[int]
-    promised_until: float
-
-
 class Membership:
-    def __init__(self, member: ShardMember, election: Election) -> None:
+    def __init__(self, member: ShardMember, election: Election, succession: Succession) -> None:
         self._member = member
         self._election = election
+        self._succession = succession
         self._sent: dict[str, float] = {}
         # Until when the main may work on what was lost to a table that is in doubt: so long
         # this member does not say that it goes by it.
@@ -88,44 +76,6 @@ class Membership:
 
     # ── going on for a process of this pod that died ──
 
-    def why_not_the_same(self, record: Lease, table: TableState) -> str:
-        """Why the term of the record is not gone on with; "" if it may be.
-
-        Others see one term that was late by a moment. So it must be a term that the process before
-        could go on with, in a table that comes after the one that this one went by.
-        """
-        note, known = decode(record), table.known
-        if note is None or note.seen is None:
-            return "the one before did not say which table it goes by"
-        if note.shards != self._member.shards:
-            return f"the one before had --shards {note.shards}"
-        if known is None or not table.is_in_force:
-            return "the table is not known"
-        if not is_successor(note.seen, known.table, known.version):
-            return "the table does not follow the one that the one before went by"
-        return ""
-
-    def _going_on(self, write: WriteLease, record: Lease, table: TableState) -> MemberNote:
-        """The note of a write that goes on with the term of the record. It begins anew for those
-        who ask who was a member before what: this process knows nothing of what was."""
-        note, known = decode(record), table.known
-        if note is None or known is None:
-            raise AssertionError("not permitted by why_not_the_same")
-        term = (record.spec.holder_identity, note.term)
-        self._predecessors[write.stamp] = Predecessor(
-            note.term,
-            write.base_version,
-            note.is_settled,
-            frozenset(
-                shard
-                for shard, owner in enumerate(known.table.owners)
-                if owner and (owner.identity, owner.term) == term
-            ),
-            sent_at(record) + (record.spec.lease_duration or 0.0),
-        )
-        begun = replace(note, begun_on=write.base_version, is_leaving=False)
-        return replace(begun, seen=table.seen, seen_at=table.seen_at)
-
     def go_on(self) -> Predecessor | None:
         """Once, when a write by which it goes on is known to be applied: what it goes on with."""
         write = self._election.went_on_by
@@ -134,7 +84,7 @@ class Membership:
         self.predecessor = it = self._predecessors[write.stamp]
         # If it was applied too late for a term, that one is over.
         self._terms_before = it.term - 1 if self._election.terms else it.term
-        self._begun = (it.term, it.base_version)
+        self._begun = (it.term, it.note.begun_on)
         return it
 
     # ── its terms ──
@@ -173,12 +123,9 @@ class Membership:
 
     def is_settled(self, now: float) -> bool:
         term = self._election.valid_term(now)
-        if term is None:
-            return False
-        before = self.predecessor
-        if before is not None and before.is_settled and before.term == self.terms:
-            return True
-        return self.is_founder or now >= term.started_at + self._member.settle
+        return term is not None and (
+            self.is_founder or now >= term.started_at + self._member.settle
+        )
 
     def settles_at(self, now: float) -> float | None:
         term = self._election.valid_term(now)
@@ -240,7 +187,8 @@ class Membership:
         if is_release:
             note = emptied(base)
         elif write.goes_on_as and record is not None:
-            note = self._going_on(write, record, table)
+            before = self._succession.predecessor(write, record)
+            self._predecessors[write.stamp], note = before, before.note
         else:
             note = self.wanted_note(now, table, base_version=base)
         if note.is_leaving or self.protected_term is not None:

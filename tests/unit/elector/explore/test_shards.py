@@ -13,7 +13,7 @@ from tools.explore.actors.actor import Pace
 from tools.explore.play import play
 from tools.explore.search import Search
 from tools.explore.shards import sharded
-from tools.explore.suite import NONE
+from tools.explore.suite import NONE, RESTARTS
 
 FREEZE = Pace(
     step=1.0,
@@ -43,6 +43,8 @@ LEASE_PUT_BACK = {
     "is_settled": True,
     "after": "pod-0 crashes for 1 steps",
 }
+# Its elector alone: it is back within its lease, and goes on.
+RESTARTED: dict[str, Any] = {"resumes": True, "leases": 2.0, "pace": RESTARTS, "is_settled": True}
 TWO: dict[str, Any] = {"rates": (1.0, 1.0), "shards": 2, "restores": 0}
 
 
@@ -76,6 +78,18 @@ def test_s2_every_shard_is_owned_after_the_store_was_put_back_to_any_earlier_sta
     assert not found(**{**TWO, "restores": 1}, faults=1, leases=1.5, pace=NONE)
 
 
+def test_s1_holds_where_a_member_goes_on_whatever_befalls_one_of_them() -> None:
+    assert not found(**TWO, **RESTARTED, faults=1)
+
+
+def test_p11_no_shard_changes_its_member_when_an_elector_is_back_within_its_lease() -> None:
+    config = sharded(**{**TWO, "shards": 4}, **{**RESTARTED, "faults": 1})
+    before = [actor.owned(12.0) for actor in config.begin().actors]
+    after = play(config, {13: ["pod-0 crashes for 1 steps"]})
+    assert [actor.owned(after.step - 1.0) for actor in after.actors] == before
+    assert [actor.generation for actor in after.actors] == [2, 1]
+
+
 @pytest.mark.parametrize(
     ("mutant", "configuration"),
     [
@@ -99,6 +113,7 @@ def test_s2_every_shard_is_owned_after_the_store_was_put_back_to_any_earlier_sta
         ),
         (mutants.TakesUnconfirmed, TABLE_PUT_BACK),
         (mutants.BelievesCopiesOfLeases, LEASE_PUT_BACK),
+        (mutants.ForgetsWhatTheDeadOnePromised, {**RESTARTED, "faults": 2}),
     ],
     ids=lambda it: getattr(it, "__name__", ""),
 )

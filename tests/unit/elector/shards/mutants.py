@@ -1,9 +1,11 @@
 """Members that break one rule each: the model must see what the rule is for."""
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from elector_sidecar.shards.members.observed_members import ENDED, End
+from elector_sidecar.shards.ownership import Ownership
 from elector_sidecar.shards.shard_election import Command, ShardElection
 from elector_sidecar.shards.table.shard_table import Owner
 
@@ -105,3 +107,16 @@ class OwnsByItsOwnLeaseAlone(ShardElection):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.table._renewed_at = math.inf
+
+
+class _Unpromised(Ownership):
+    def inherit(self, now: float, shards: Iterable[int], promised_until: float) -> None:
+        super().inherit(now, shards, -math.inf)
+
+
+class ForgetsWhatTheDeadOnePromised(ShardElection):
+    """It goes on as the member before, whose main works by what nobody knows any more."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.ownership.__class__ = _Unpromised

@@ -19,6 +19,7 @@ from elector_sidecar.core.lease_writes import Purpose, WriteLease
 from elector_sidecar.core.timing import Timing
 from elector_sidecar.shards.members.member_lease import MEMBER_ANNOTATION
 from elector_sidecar.shards.members.membership import Membership
+from elector_sidecar.shards.members.succession import Succession
 from elector_sidecar.shards.shard_election import ShardElection
 from elector_sidecar.shards.table.shard_table import (
     TABLE_ANNOTATION,
@@ -550,7 +551,8 @@ def test_a_lease_that_a_pod_of_the_same_name_left_goes_with_the_new_pod(make: Ma
     member = ring.members["a"].election
     own = replace(member.membership._member, pod={"kind": "Pod", "name": "a", "uid": "new"})
     write = WriteLease(1, Purpose.ACQUIRE_OR_RENEW, body, "stamp", 0.0, 1, creates=False)
-    Membership(own, member.election).dress(write, 0.0, member.table)
+    succession = Succession(SHARDS, member.table)
+    Membership(own, member.election, succession).dress(write, 0.0, member.table)
     references = body["metadata"]["ownerReferences"]
     assert [it["uid"] for it in references] == ["kept", "new"]
 
