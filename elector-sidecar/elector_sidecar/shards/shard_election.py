@@ -170,7 +170,8 @@ class ShardElection:
 
     def is_settled(self, now: float) -> bool:
         """Whether no work can still run of a term that was given up, or on what was lost before."""
-        return self.ownership.is_settled(now) and now >= self.membership.silent_until
+        is_bound = now < max(self.membership.silent_until, self.membership.bound_until)
+        return self.ownership.is_settled(now) and not is_bound
 
     # ── what to do ──
 
@@ -207,7 +208,11 @@ class ShardElection:
     def _plan_wake(self, now: float, planned: PlannedWrite | None) -> None:
         settles_at = self.membership.settles_at(now) or math.inf
         until = self.valid_until(now) or math.inf
-        later = [self.membership.silent_until, self._note_pace.not_before]
+        later = [
+            self.membership.silent_until,
+            self.membership.bound_until,
+            self._note_pace.not_before,
+        ]
         later += [settles_at, until, self.ownership.ready_at(now), self.ownership.settled_at()]
         later += [member.silence_due() for member in self.members]
         later += [self._refresh_at(), self._stream.wake_at(), self._plan.look_again_at(now)]
@@ -239,7 +244,7 @@ class ShardElection:
             self._plan.begin_term()
             if number is not None:
                 self.table.forget(now)
-                self._keep(now, self._named() & set(self.ownership.shards))
+                self._keep(now, self._named() & set(self.ownership.shards), self._named())
         if self.membership.protected_term is not None and self.ownership.is_settled(now):
             self.membership.unprotect()
             if self.election.intent is not Intent.HOLD:
@@ -257,10 +262,16 @@ class ShardElection:
         if self.membership.number(now) is None:
             self._lose_term(now, before.term)
 
-    def _keep(self, now: float, shards: set[int]) -> None:
-        """The known table gives this member no others."""
-        if self.table.known is not None:
-            self.membership.keep_silent(self.ownership.keep_only(shards))
+    def _keep(self, now: float, shards: set[int], named: set[int]) -> None:
+        """The known table gives this member no others; of those that it names, what the process
+        before had is inherited, as long as the main may work by what that one has promised."""
+        if self.table.known is None:
+            return
+        self.membership.keep_silent(self.ownership.keep_only(shards))
+        before = self.membership.predecessor
+        if before is not None and before.term == self._number and now < before.promised_until:
+            more = named - set(self.ownership.shards)
+            self.ownership.inherit(now, more, before.promised_until)
 
     def _lose_term(self, now: float, number: int) -> None:
         """It ended without being asked to: by its validity, or because the Lease was stolen. Then
@@ -507,8 +518,7 @@ class ShardElection:
         inherited = set(self.ownership.inherited)
         kept = inherited if has_lapsed else set(self.ownership.shards)
         named = self._named()
-        promised_until = self.ownership.keep_only(named & (applied | kept))
-        self.membership.keep_silent(promised_until)
+        self._keep(now, named & (applied | kept), named - applied)
         new = (named & applied) - (set(self.ownership.shards) - inherited)
         self.ownership.take(now, new, lease.resource_version)
         self.members.forget(self.table.owners, now)

@@ -85,7 +85,16 @@ class Membership:
         # If it was applied too late for a term, that one is over.
         self._terms_before = it.term - 1 if self._election.terms else it.term
         self._begun = (it.term, it.note.begun_on)
+        self.keep_silent(it.promised_until)
         return it
+
+    @property
+    def bound_until(self) -> float:
+        """Until when a main may work by promises that bind this process if a write of its is
+        applied, of which it does not know yet; -inf: by none."""
+        if self.predecessor is not None:
+            return -math.inf
+        return max((it.promised_until for it in self._predecessors.values()), default=-math.inf)
 
     # ── its terms ──
 

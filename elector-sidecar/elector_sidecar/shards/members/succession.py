@@ -5,9 +5,11 @@ and term: for all others this is one member whose renewal was late by a moment, 
 know how to wait for, those of earlier releases too. Another identity or another term is what
 proves to them that the first one has ended, and frees its shards. So two things must hold here:
 
-- the term is one with which the process before could go on itself, in a table that comes after the
-  one that it went by;
-- what that process knew, and this one does not, binds it: what the main was promised.
+- the term is one with which the process before could go on itself;
+- what that process knew, and this one does not, binds it: what the main was promised. Until that is
+  over, each shard that a table gives the term is kept for it, and no other member learns from this
+  one that it goes by a table. The table is new to it: what it owns it takes again by the rules for
+  who is new to one.
 """
 
 from dataclasses import dataclass, replace
@@ -16,7 +18,6 @@ from elector_sidecar.core.lease import Lease
 from elector_sidecar.core.lease_writes import WriteLease
 from elector_sidecar.core.resume import sent_at
 from elector_sidecar.shards.members.member_lease import MemberNote, decode
-from elector_sidecar.shards.table.shard_table import is_successor
 from elector_sidecar.shards.table.table_state import TableState
 
 
@@ -42,15 +43,13 @@ class Succession:
 
     def why_not(self, record: Lease) -> str:
         """ "" if this process may go on with the term of the record."""
-        note, known = decode(record), self._table.known
+        note = decode(record)
         if note is None or note.seen is None:
             return "the one before did not say which table it goes by"
         if note.shards != self._shards:
             return f"the one before had --shards {note.shards}"
-        if known is None or not self._table.is_in_force:
+        if not self._table.is_in_force:
             return "the table is not known"
-        if not is_successor(note.seen, known.table, known.version):
-            return "the table does not follow the one that the one before went by"
         return ""
 
     def predecessor(self, write: WriteLease, record: Lease) -> Predecessor:
@@ -65,14 +64,9 @@ class Succession:
         term = (record.spec.holder_identity, note.term)
         owners = self._table.known.table.owners if self._table.known else ()
         shards = {s for s, it in enumerate(owners) if it and (it.identity, it.term) == term}
-        said = replace(
-            note,
-            begun_on=write.base_version,
-            is_settled=False,
-            is_leaving=False,
-            seen=self._table.seen,
-            seen_at=self._table.seen_at,
-        )
+        said = replace(note, begun_on=write.base_version, is_settled=False, is_leaving=False)
+        # A main may work on what this table does not show: nobody is to take that by this word.
+        said = replace(said, seen=None, seen_at=0)
         # It was promised less than the duration of the Lease from the sending of a write on.
         until = sent_at(record) + (record.spec.lease_duration or 0.0)
         return Predecessor(said, frozenset(shards), until)
