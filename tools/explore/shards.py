@@ -124,7 +124,7 @@ def sharded(
             duration = int(timing.lease_duration)
             is_old = client_go == "0.26"
             actors.append(ClientGo("peer", 1.0, lease=TABLE, duration=duration, is_old=is_old))
-        extras = resume_age if resumes else None
+        extras = partial(resume_age, pace.step) if resumes else None
         state = ShardState(store, actors, restores=restores, extras=extras)
         state.edits = edits
         steps = round(3 * timing.lease_duration / pace.step)
