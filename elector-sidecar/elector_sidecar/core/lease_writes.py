@@ -70,7 +70,7 @@ class Purpose(Enum):
 class WriteLease:
     """One attempt. `creates`: by POST, else by PUT on exactly `base_version` of the same uid.
     `renews`: the record names this candidate already. `goes_on_as`: the holder that this candidate
-    is from then on; "" if it stays who it is."""
+    is once it is applied; "" if it stays who it is."""
 
     id: int
     purpose: Purpose

@@ -6,10 +6,10 @@ know how to wait for, those of earlier releases too. Another identity or another
 proves to them that the first one has ended, and frees its shards. So two things must hold here:
 
 - the term is one with which the process before could go on itself;
-- what that process knew, and this one does not, binds it: what the main was promised. Until that is
-  over, each shard that a table gives the term is kept for it, and no other member learns from this
-  one that it goes by a table. The table is new to it: what it owns it takes again by the rules for
-  who is new to one.
+- what the process before has promised to the main binds this one. Until that is over, it keeps each
+  shard that a table gives the term, and confirms no table to other members.
+
+The table is new to this process: it takes what it owns again, by the rules for a new member.
 """
 
 from dataclasses import dataclass, replace
@@ -23,9 +23,8 @@ from elector_sidecar.shards.table.table_state import TableState
 
 @dataclass(frozen=True)
 class Predecessor:
-    """What it has left: its term, which this process goes on with by a write upon `base_version`,
-    the shards that the table gives that term, and until when the main may work by what it was
-    promised. `note`: what that write says."""
+    """What it has left. `note`: what the write says by which this process goes on with its term;
+    `shards`: those that the table gives that term; `promised_until`: so long the main may work."""
 
     note: MemberNote
     shards: frozenset[int]
@@ -65,7 +64,7 @@ class Succession:
         owners = self._table.known.table.owners if self._table.known else ()
         shards = {s for s, it in enumerate(owners) if it and (it.identity, it.term) == term}
         said = replace(note, begun_on=write.base_version, is_settled=False, is_leaving=False)
-        # A main may work on what this table does not show: nobody is to take that by this word.
+        # A main may work on what this table does not show: no member is to take that by this note.
         said = replace(said, seen=None, seen_at=0)
         # It was promised less than the duration of the Lease from the sending of a write on.
         until = sent_at(record) + (record.spec.lease_duration or 0.0)
