@@ -6,8 +6,9 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from edge_sidecars.kubeapi.kubeconfig_file import KubeContext, read_context
+from edge_sidecars.kubeapi.kubeconfig_file import FileOrInline, KubeContext, context_of_texts
 from edge_sidecars.runtime.cli.values import BadInput, describe_failure
+from relay_node.file_state import read_regular
 
 
 @dataclass(frozen=True)
@@ -22,10 +23,15 @@ class Identity:
 def context_of(kubeconfig: Path) -> KubeContext:
     """Raises `BadInput`."""
     try:
-        return read_context([kubeconfig], None)
+        return context_of_texts({kubeconfig: read_regular(kubeconfig).decode()}, None)
     except (OSError, ValueError) as error:
         why = describe_failure(error)
         raise BadInput(f"--kubeconfig {kubeconfig}: {why}; name kubelet's") from error
+
+
+def content_of(source: FileOrInline) -> bytes:
+    """Raises OSError."""
+    return source.inline if source.path is None else read_regular(source.path)
 
 
 def identity_of(context: KubeContext, kubeconfig: Path) -> Identity:
@@ -33,7 +39,7 @@ def identity_of(context: KubeContext, kubeconfig: Path) -> Identity:
     if context.pair is None:
         raise BadInput(f"--kubeconfig {kubeconfig} has no client certificate: name kubelet's")
     try:
-        found = x509.load_pem_x509_certificate(context.pair[0].read())
+        found = x509.load_pem_x509_certificate(content_of(context.pair[0]))
     except (OSError, ValueError) as error:
         why = describe_failure(error)
         raise BadInput(f"the client certificate of --kubeconfig {kubeconfig}: {why}") from error

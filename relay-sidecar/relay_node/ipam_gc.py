@@ -38,7 +38,12 @@ def collect(
     command += [] if uids is None else ["--present=-"]
     try:
         done = subprocess.run(
-            command, input="\n".join(uids or ()), capture_output=True, text=True, timeout=TIMEOUT
+            command,
+            input="\n".join(uids or ()),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=TIMEOUT,
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise BadInput(f"{binary}: {error}; `relay-sidecar node install` puts it there") from error

@@ -274,7 +274,9 @@ def _add_address(host: str) -> None:
     is_v6 = ":" in host
     command = ["ip", "address", "replace", f"{host}/{128 if is_v6 else 32}", "dev", "lo"]
     try:
-        subprocess.run(command, check=True, capture_output=True, text=True, timeout=5)
+        subprocess.run(
+            command, check=True, capture_output=True, text=True, errors="replace", timeout=5
+        )
     except (OSError, subprocess.SubprocessError) as error:
         why = " ".join(str(getattr(error, "stderr", "") or error).split())
         raise BadInput(f"--pod-listen {host}: {' '.join(command)}: {why}") from error

@@ -174,7 +174,7 @@ def _options(
 def _of_unit(installation: Installation) -> dict[str, Any]:
     """Of a version that did not record them: by the unit that it wrote."""
     path = installation.on_node(units.FOLDER / units.RELAY)
-    text = path.read_text() if path.is_file() else ""
+    text = path.read_text(errors="replace") if path.is_file() else ""
     found: dict[str, Any] = {}
     for name in ("listen", "pod_listen", "keep_secrets"):
         value = units.flag_of(text, f"--{name.replace('_', '-')}")
@@ -192,7 +192,7 @@ def _given_flags(unit: str) -> Iterator[str]:
     """Those after the last one of the installer's own."""
     lines = [it for it in unit.splitlines() if it.startswith("ExecStart=")]
     _, _, rest = (lines[0] if lines else "").partition(" --log-refusals ")
-    for word in shlex.split(rest):
+    for word in units.words_of(rest):
         if not word.startswith(("--pod-listen=", "--keep-secrets=")):
             yield word.replace("%%", "%").replace("$$", "$")
 
@@ -377,7 +377,14 @@ def _free_addresses(installation: Installation, state_dir: Path) -> list[str]:
     binary = installation.on_node(cni.BINARY)
     command = [str(binary), "release", "--all", f"--state-dir={installation.on_node(state_dir)}"]
     try:
-        subprocess.run(command, check=True, capture_output=True, text=True, timeout=IMPATIENCE / 2)
+        subprocess.run(
+            command,
+            check=True,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=IMPATIENCE / 2,
+        )
     except (OSError, subprocess.SubprocessError) as error:
         why = " ".join(str(getattr(error, "stderr", "") or error).split())
         return [f"reserved addresses of pods without a sandbox stay taken: {why}"]

@@ -76,7 +76,12 @@ def _of_systemd() -> list[str]:
     command = ["systemctl", "status", "--no-pager", f"--lines={LINES}", units.RELAY]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=SYSTEMCTL_TIMEOUT, check=False
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=SYSTEMCTL_TIMEOUT,
+            check=False,
         )
     except FileNotFoundError:
         return ["systemctl is missing: see the log of what starts the relay"]

@@ -2,6 +2,7 @@
 way of the relay. Changes nothing."""
 
 import asyncio
+import os
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from edge_sidecars.kubeapi.kubeconfig_file import KubeContext, read_context
+from edge_sidecars.kubeapi.kubeconfig_file import KubeContext, context_of_texts
 from edge_sidecars.runtime.cli.proxies import NO_PROXIES, ProxyVariables
 from edge_sidecars.runtime.cli.status_command import StatusDocument, connection_to
 from edge_sidecars.runtime.cli.values import Address, BadInput, address, describe_failure
@@ -29,6 +30,7 @@ from relay_node.doctor.machine.runtime import Runtime
 from relay_node.doctor.machine.unit_files import Disk
 from relay_node.doctor.node_answers import NodeAnswers, ask_all
 from relay_node.doctor.unknown import Unknown
+from relay_node.file_state import read_regular
 from relay_node.identity import Identity, context_of, identity_of
 from relay_node.installer import cni, snapshot
 from relay_node.installer.installation import Installation
@@ -66,7 +68,7 @@ class Places:
 def installed_flag(root: Path, name: str) -> str | None:
     """Of the relay's unit; None where there is none, or no such flag."""
     unit = root / (units.FOLDER / units.RELAY).relative_to("/")
-    return units.flag_of(unit.read_text(), name) if unit.is_file() else None
+    return units.flag_of(unit.read_text(errors="replace"), name) if unit.is_file() else None
 
 
 def listen_of(root: Path) -> Address:
@@ -138,7 +140,7 @@ def _identity(context: KubeContext, kubeconfig: Path) -> Identity | Unknown:
 def _other_kubeconfig(places: Places, machine: Machine) -> Path | None:
     settings = machine.kubelet_settings
     named = None if settings is None else settings.kubeconfig
-    if named is None or Disk(places.root).at(named) == places.kubeconfig.resolve():
+    if named is None or Disk(places.root).at(named) == _real(places.kubeconfig):
         return None
     return named
 
@@ -162,7 +164,7 @@ def kubeconfig_of(places: Places, context: KubeContext | None = None) -> Kubecon
 
 def _filesystem(relay: Relay | Unknown, mounts: str) -> str:
     directory = None if isinstance(relay, Unknown) else relay.journal.directory
-    return "" if directory is None else filesystem_of(Path(directory).resolve(), mounts)
+    return "" if directory is None else filesystem_of(_real(Path(directory)), mounts)
 
 
 def _volatile(
@@ -180,8 +182,13 @@ def _volatile(
     return {
         what: path
         for what, path in named.items()
-        if path is not None and filesystem_of(path.resolve(), mounts) in VOLATILE
+        if path is not None and filesystem_of(_real(path), mounts) in VOLATILE
     }
+
+
+def _real(path: Path) -> Path:
+    """Also of links that lead in a circle, of which Path.resolve makes a RuntimeError."""
+    return Path(os.path.realpath(path))
 
 
 def _on(disk: Disk, path: Path | None) -> Path | None:
@@ -203,7 +210,7 @@ def filesystem_of(path: Path, mounts: str) -> str:
 def _pod_kubeconfig_lack(places: Places) -> str:
     path = Disk(places.root).at(places.data_dir / POD_KUBECONFIG)
     try:
-        server = read_context([path], None).server
+        server = context_of_texts({path: read_regular(path).decode()}, None).server
     except (OSError, ValueError) as error:
         return describe_failure(error)
     is_by_relay = leads_to(server, places.listen.dialled)
@@ -226,7 +233,9 @@ def _reservations(places: Places, machine: Machine) -> Sequence[Reservation] | U
         return None
     command = [str(places.sticky_ipam), "list", f"--state-dir={state_dir}"]
     try:
-        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=TIMEOUT)
+        done = subprocess.run(
+            command, check=True, capture_output=True, text=True, errors="replace", timeout=TIMEOUT
+        )
         return msgspec.json.decode(done.stdout, type=list[Reservation])
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         why = " ".join(str(getattr(error, "stderr", "") or error).split())

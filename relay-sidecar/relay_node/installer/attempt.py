@@ -67,7 +67,7 @@ class Attempt:
         try:
             content = file_state.read(path)
             return None if content is None else cls(root, data_dir, json.loads(content))
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise BadInput(
                 f"{path} cannot be read: {error}; put the files of {data_dir / BACKUPS} back by "
                 "hand, and delete it"

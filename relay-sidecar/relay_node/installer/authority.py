@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives import serialization
 from edge_sidecars.runtime.certificates.maker import Key, issue, key_pem, new_key, pem
 from edge_sidecars.runtime.cli.values import BadInput, describe_failure
 from relay_node import ADDRESSES, NAMES
-from relay_node.file_state import write_whole
+from relay_node.file_state import read_regular, write_whole
 from relay_node.installer.installation import PUBLIC_CA, SERVING
 
 CA_LIFE: Final = datetime.timedelta(days=3650)
@@ -80,8 +80,8 @@ def authority_lack(data_dir: Path) -> str:
 
 def _read_authority(key_file: Path, certificate_file: Path) -> tuple[Key, x509.Certificate]:
     try:
-        key = serialization.load_pem_private_key(key_file.read_bytes(), password=None)
-        certificate = x509.load_pem_x509_certificate(certificate_file.read_bytes())
+        key = serialization.load_pem_private_key(read_regular(key_file), password=None)
+        certificate = x509.load_pem_x509_certificate(read_regular(certificate_file))
     except (OSError, ValueError, TypeError) as error:
         why = describe_failure(error)
         raise BadInput(f"{key_file} with {certificate_file}: {why}; {_REMAKE}") from error

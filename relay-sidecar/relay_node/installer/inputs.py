@@ -57,6 +57,7 @@ def check_program(command: Sequence[str]) -> None:
             env={"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=TIMEOUT,
             check=False,
         )

@@ -30,6 +30,8 @@ from relay_node.installer.attempt import ATTEMPT, BACKUPS, FOLDER, RECORD, Attem
 SERVING: Final = Path("serving.pem")
 PUBLIC_CA: Final = Path("public/ca.crt")
 LEFTOVER: Final = FOLDER / "leftover.json"
+# What reading a file of ours raises that is not as it was written.
+_UNREADABLE: Final = (AttributeError, KeyError, OSError, RecursionError, TypeError, ValueError)
 
 
 class Installation:
@@ -62,8 +64,7 @@ class Installation:
     def options(self) -> dict[str, Any]:
         """As they were given when it was installed; of an earlier version none are known. Raises
         `BadInput`."""
-        found = self._record().get("options", {})
-        return found if isinstance(found, dict) else {}
+        return _options(self._record().get("options"))
 
     def leftover(self) -> dict[str, Any]:
         """What an installation that was taken back had to leave: `files`, and the `options` of that
@@ -71,9 +72,12 @@ class Installation:
         path = self._data_dir / LEFTOVER
         try:
             found = json.loads(file_state.read(path) or b"{}")
-            return found if isinstance(found, dict) else {}
-        except (OSError, ValueError) as error:
-            raise BadInput(f"{path} cannot be read: {error}; delete it") from error
+            if not found:
+                return {}
+            files = [str(Path("/", it)) for it in found["files"]]
+            return {"files": files, "options": _options(found.get("options"))}
+        except _UNREADABLE as error:
+            raise BadInput(f"{path} cannot be read: {error!r}; delete it") from error
 
     def leave(self, files: Sequence[Path], options: Mapping[str, Any]) -> None:
         """Raises `BadInput`."""
@@ -100,9 +104,13 @@ class Installation:
 
     def deviating(self) -> list[RecordedChange]:
         """Files that are not as they were installed. Raises `BadInput`."""
-        return [
-            change for change in self.recorded().values() if self._state(change) != change.after
-        ]
+        return [it for it in self.recorded().values() if not self._is_as_installed(it)]
+
+    def _is_as_installed(self, change: RecordedChange) -> bool:
+        try:
+            return self._state(change) == change.after
+        except BadInput:
+            return False
 
     def original(self, path: Path) -> bytes | None:
         """What `path` held before the installation, or holds where it is no part of one. Raises
@@ -142,7 +150,7 @@ class Installation:
         return [
             change
             for change in (*changes, *dropped)
-            if state_of(self.on_node(change.path), is_link=bool(change.link)) != change.digest
+            if self._state_of(change.path, is_link=bool(change.link)) != change.digest
         ]
 
     def install(self, changes: Sequence[FileChange]) -> list[FileChange]:
@@ -240,7 +248,7 @@ class Installation:
             found = {} if content is None else json.loads(content)
             if not isinstance(found, dict):
                 raise ValueError("it is no mapping")
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise self._damaged(error) from error
         return found
 
@@ -261,7 +269,15 @@ class Installation:
                 )
 
     def _state(self, change: RecordedChange) -> str:
-        return state_of(self.on_node(change.path), is_link=change.after.startswith(LINK))
+        return self._state_of(change.path, is_link=change.after.startswith(LINK))
+
+    def _state_of(self, path: Path, *, is_link: bool) -> str:
+        """Raises `BadInput` for what is neither a file nor such a link: a unit that is masked, or a
+        folder."""
+        try:
+            return state_of(self.on_node(path), is_link=is_link)
+        except OSError as error:
+            raise BadInput(f"{path}: {error.strerror or error}; move it away") from error
 
     def _undoing(self, change: RecordedChange) -> FileChange:
         link = change.link if change.after.startswith(LINK) else ""
@@ -270,7 +286,14 @@ class Installation:
     def _kept(self, change: RecordedChange) -> bytes | None:
         if not change.backup:
             return None
-        return self.backup(change).read_bytes()
+        backup = self.backup(change)
+        try:
+            return file_state.read_regular(backup)
+        except OSError as error:
+            raise BadInput(
+                f"{backup}, what {change.path} was, cannot be read: {error.strerror or error}; put "
+                "it there again, from a copy of the disk"
+            ) from error
 
     def _entries(self) -> list[str]:
         try:
@@ -291,6 +314,15 @@ class Installation:
                 "facts": {},
             },
         ).end()
+
+
+def _options(found: object) -> dict[str, Any]:
+    """Those that are what `NodeOptions.recorded` writes."""
+    if not isinstance(found, dict):
+        return {}
+    return {
+        name: it for name, it in found.items() if isinstance(it, list if name == "flags" else str)
+    }
 
 
 def failed(error: OSError) -> BadInput:

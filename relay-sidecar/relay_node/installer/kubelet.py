@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from edge_sidecars.kubeapi.kubeconfig_file import FileOrInline, context_of_texts, mapping
+from edge_sidecars.kubeapi.kubeconfig_file import context_of_texts, mapping
 from edge_sidecars.runtime.cli.proxies import HttpProxy
 from edge_sidecars.runtime.cli.values import Address, BadInput, describe_failure
-from relay_node.file_state import read_regular
+from relay_node.identity import content_of
 
 _ROTATE = "let kubelet renew its certificate in a file (rotateCertificates: true)"
 
@@ -36,7 +36,7 @@ def read_upstream(
     `BadInput` naming the file and the remedy."""
     try:
         found = context_of_texts({place: content.decode()}, None)
-        authorities = None if found.authorities is None else _content(found.authorities)
+        authorities = None if found.authorities is None else content_of(found.authorities)
     except (OSError, ValueError) as error:
         raise BadInput(
             f"--kubelet-kubeconfig {kubeconfig}: {describe_failure(error)}; name the file with "
@@ -61,10 +61,6 @@ def read_upstream(
     return KubeletUpstream(
         found.server, authorities, certificate, key, found.tls_server_name, proxy
     )
-
-
-def _content(source: FileOrInline) -> bytes:
-    return source.inline if source.path is None else read_regular(source.path)
 
 
 def _proxy_url(proxy: HttpProxy) -> str:

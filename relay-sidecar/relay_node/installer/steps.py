@@ -232,7 +232,12 @@ def _ip(*command: str) -> str:
     """Its output, "" where it fails: a node without it has no such address from us."""
     try:
         done = subprocess.run(
-            ["ip", *command], capture_output=True, text=True, timeout=5, check=False
+            ["ip", *command],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=5,
+            check=False,
         )
     except (OSError, subprocess.SubprocessError):
         return ""

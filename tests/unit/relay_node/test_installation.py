@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from edge_sidecars.runtime.cli.values import BadInput
 from relay_node.file_state import FileChange
-from relay_node.installer.attempt import BACKUPS, RECORD
-from relay_node.installer.installation import Installation
+from relay_node.installer.attempt import ATTEMPT, BACKUPS, RECORD
+from relay_node.installer.installation import LEFTOVER, Installation
 
 DATA = Path("/var/lib/relay-sidecar")
 CONFIG, UNIT = Path("/etc/kubernetes/kubelet.conf"), Path("/etc/systemd/system/r.service")
@@ -184,6 +184,49 @@ def test_a_record_that_is_damaged_says_where_the_originals_are(tmp_path: Path) -
     (it.on_node(DATA) / RECORD).write_text("{")
     with pytest.raises(BadInput, match=r"put the files of .*backup back"):
         it.uninstall()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"[" * 20_000, b"3", b'{"files": 3}', b'{"files": [3]}', b"\xff", b'{"options": []}'],
+)
+def test_each_file_of_ours_that_is_damaged_is_named(tmp_path: Path, content: bytes) -> None:
+    it = node(tmp_path)
+    for path, read in (
+        (RECORD, it.recorded),
+        (ATTEMPT, it.interrupted),
+        (LEFTOVER, it.leftover),
+    ):
+        file = it.on_node(DATA) / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+        if path == RECORD and content.startswith(b'{"options"'):
+            assert (it.recorded(), it.options()) == ({}, {})
+        else:
+            with pytest.raises(BadInput, match=f"{file} cannot be read"):
+                read()
+        file.unlink()
+
+
+def test_a_unit_that_is_masked_is_named_and_left(tmp_path: Path) -> None:
+    it = node(tmp_path)
+    it.install(CHANGES)
+    it.on_node(UNIT).unlink()
+    it.on_node(UNIT).symlink_to("/dev/null")
+    with pytest.raises(BadInput, match=f"{UNIT}: not a regular file; move it away"):
+        it.install(CHANGES)
+    assert [change.path for change in it.deviating()] == [UNIT]
+    it.uninstall(is_forced=True)
+    assert not os.path.lexists(it.on_node(UNIT))
+
+
+def test_an_original_that_is_gone_is_named(tmp_path: Path) -> None:
+    it = node(tmp_path)
+    it.install(CHANGES)
+    [backup] = (it.on_node(DATA) / BACKUPS).iterdir()
+    backup.unlink()
+    with pytest.raises(BadInput, match=f"{backup}, what {CONFIG} was, cannot be read: No such"):
+        it.original(CONFIG)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs another owner's file")

@@ -76,3 +76,29 @@ def test_what_is_no_file_is_named_at_once(
     [line] = capsys.readouterr().err.splitlines()
     assert str(tmp_path / name) in line
     assert re.search(said, line)
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("special", SPECIAL)
+@pytest.mark.parametrize("name", ["kubeconfig", "pem"])
+@pytest.mark.parametrize("command", ["status", "doctor", "ipam-gc"])
+def test_who_only_looks_waits_for_no_fifo_either(
+    command: str,
+    name: str,
+    special: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
+    kubeconfig = _kubeconfig(tmp_path)
+    (tmp_path / name).unlink(missing_ok=True)
+    make, said = SPECIAL[special]
+    make(tmp_path / name)
+    places = [f"--data-dir={tmp_path / 'data'}", f"--kubeconfig={kubeconfig}"]
+    relay = [] if command == "ipam-gc" else ["--listen=127.0.0.1:1", "--url=http://127.0.0.1:1"]
+    assert main([command, *places, *relay], {}) in (1, 2)
+    told = capsys.readouterr()
+    # Doctor goes on without the certificate that a link does not lead to.
+    is_named = re.search(f"{said}|does not exist", told.out + told.err)
+    assert is_named or (command, name) == ("status", "pem")

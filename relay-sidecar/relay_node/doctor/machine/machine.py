@@ -134,7 +134,9 @@ def _command(files: UnitFiles, name: str, disk: Disk) -> Command | None:
 def _runs(names: Sequence[str]) -> dict[str, Run] | Unknown:
     command = ["systemctl", "show", "--timestamp=unix", f"--property={','.join(_SHOWN)}", *names]
     try:
-        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=TIMEOUT)
+        done = subprocess.run(
+            command, check=True, capture_output=True, text=True, errors="replace", timeout=TIMEOUT
+        )
     except (OSError, subprocess.SubprocessError) as error:
         said = " ".join(str(getattr(error, "stderr", "") or error).split())
         return Unknown(f"`systemctl show`: {said}")

@@ -129,7 +129,9 @@ def _runtime(content: Mapping[str, Any]) -> Runtime:
 
 def _output(command: Sequence[str]) -> str | Unknown:
     try:
-        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=TIMEOUT)
+        done = subprocess.run(
+            command, check=True, capture_output=True, text=True, errors="replace", timeout=TIMEOUT
+        )
     except (OSError, subprocess.SubprocessError) as error:
         said = str(getattr(error, "stderr", "") or error).strip().splitlines()
         return Unknown(f"`{' '.join(command)}`: {said[-1] if said else error}")

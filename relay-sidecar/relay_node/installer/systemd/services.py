@@ -37,6 +37,7 @@ class Services:
                 timeout=self._timeout,
                 capture_output=True,
                 text=True,
+                errors="replace",
             )
         except FileNotFoundError as error:
             raise BadInput(
@@ -75,6 +76,7 @@ class Services:
                 [*command, f"_SYSTEMD_UNIT={unit}"],
                 capture_output=True,
                 text=True,
+                errors="replace",
                 timeout=IMPATIENCE,
                 check=False,
             )

@@ -119,13 +119,21 @@ def flag_of(unit: str, name: str) -> str | None:
     """The value of a flag in the ExecStart= of the relay's unit."""
     for line in unit.splitlines():
         if line.startswith("ExecStart="):
-            words = [_unescaped(word) for word in shlex.split(line.removeprefix("ExecStart="))]
+            words = [_unescaped(word) for word in words_of(line.removeprefix("ExecStart="))]
             for word, following in zip(words, [*words[1:], ""], strict=True):
                 if word.startswith(f"{name}="):
                     return word.removeprefix(f"{name}=")
                 if word == name:
                     return following
     return None
+
+
+def words_of(command: str) -> list[str]:
+    """Also of one that is none, as of a unit that somebody else wrote."""
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return command.split()
 
 
 def kubelet_drop_in() -> str:

@@ -80,6 +80,10 @@ def write(path: str, content: bytes, mode: int = 0o644) -> Change:
     return lambda node: node.put(path, content, mode=mode)
 
 
+def lead(path: str, target: str) -> Change:
+    return lambda node: (node.root / path).symlink_to(target)
+
+
 def kubeconfig(text: str) -> Change:
     return write(KUBECONFIG, text.encode(), 0o600)
 
@@ -173,6 +177,17 @@ BAD_INPUT = [
     refuse("--sticky-ipam=./sticky-ipam", said="is relative"),
     refuse("--pod-listen=10.0.0.5:10550", said="use a link-local one"),
     refuse(change=lambda node: (node.fake / "load").write_text("not-found"), said="not-found"),
+    refuse(change=lead(UNIT, "/dev/null"), said=f"{RELAY}: not a regular file; move it away"),
+    refuse(
+        change=lambda node: (node.root / UNIT).mkdir(), said=f"{RELAY}: Is a directory; move it"
+    ),
+    refuse(
+        change=lead(f"etc/systemd/system/{KUBELET}.wants", f"{KUBELET}.wants"),
+        said="Too many levels of symbolic links; move it away",
+    ),
+    refuse(
+        change=write(f"{OURS}/node/installed.json", b"[" * 20_000), said="installed.json cannot be"
+    ),
     refuse(change=behind_proxy("socks5://p:1"), said="HTTPS_PROXY 'socks5://p:1'"),
     refuse(
         "--kubelet-kubeconfig=/var/lib/rancher/k3s/agent/kubelet.kubeconfig",
