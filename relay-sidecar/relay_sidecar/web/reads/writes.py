@@ -14,6 +14,7 @@ from edge_sidecars.apimachinery.objects import Key, Malformed, read_item, read_p
 from edge_sidecars.apimachinery.request.request_info import Form, Representation, RequestInfo
 from edge_sidecars.apimachinery.scope import ResourceName
 from edge_sidecars.apimachinery.selection.attrs import uid
+from edge_sidecars.runtime.formats.media_type import is_document
 from relay_sidecar.upstream.messages import BufferedResponse
 from relay_sidecar.web.reads.freshness import Freshness
 from relay_sidecar.web.reads.selection import key_of
@@ -89,8 +90,8 @@ class Writes:
         if wanted.form is Form.WHOLE and await self._is_learned(info, answer, asked_at=asked_at):
             return
         self.changed(info, wanted, answer)
-        if info.verb == "delete":
-            # It may be there still: then upstream will say so.
+        if info.verb == "delete" and is_document(answer.headers.get("Content-Type", "")):
+            # It may be there still: then upstream will say so. A portal's page deletes nothing.
             await self._freshness.forget(info.resource, key_of(info))
 
     async def _is_learned(

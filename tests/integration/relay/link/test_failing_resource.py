@@ -57,6 +57,8 @@ class Upstream:
         self.status = 500
         self.broken: frozenset[str] = frozenset()
         self.serves_groups = False
+        # The body and the headers of the answer to each DELETE.
+        self.deletion = b"", ""
         self._changed = threading.Condition()
 
     def fail(self, status: int, verbs: Sequence[str]) -> None:
@@ -67,7 +69,11 @@ class Upstream:
     def serve(self, connection: Connection) -> None:
         with suppress(ConnectionError):
             while request := connection.request():
-                self._answer(connection, request.split(b" ", 2)[1].decode())
+                if request.startswith(b"DELETE "):
+                    body, headers = self.deletion
+                    connection.answer(body, headers=headers)
+                else:
+                    self._answer(connection, request.split(b" ", 2)[1].decode())
 
     def _answer(self, connection: Connection, target: str) -> None:
         path, _, query = target.partition("?")
@@ -201,6 +207,20 @@ def test_what_is_not_the_api_servers_refusal_forgets_no_object(status: int) -> N
         assert client.get(f"{PATH}/a").status == 200
         upstream.fail(status, ("get",))
         client.get(f"{PATH}/a")
+        upstream.fail(503, VERBS["all"])
+        assert_kept(client.get(f"{PATH}/a"))
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"), [(b"<html>log in", "text/html"), (b"ok", TEXT), (b"", "")]
+)
+def test_a_deletion_that_a_portal_answers_forgets_no_object(body: bytes, content_type: str) -> None:
+    upstream = Upstream()
+    upstream.deletion = body, f"Content-Type: {content_type}\r\n" if content_type else ""
+    with relay_before(upstream) as relay:
+        client = Caller(relay.url)
+        assert client.get(f"{PATH}/a").status == 200
+        assert client.delete(f"{PATH}/a").status == 200
         upstream.fail(503, VERBS["all"])
         assert_kept(client.get(f"{PATH}/a"))
 
