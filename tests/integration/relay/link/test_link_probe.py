@@ -138,7 +138,7 @@ def test_that_credentials_are_refused_is_known_by_the_probe() -> None:
 
     def serve(connection: Connection) -> None:
         while connection.request():
-            connection.answer(b"{}", status=next(statuses, "200 OK"))
+            connection.answer(b'{"kind":"Status"}', status=next(statuses, "200 OK"))
 
     async def work(probed: Probed) -> None:
         await probed.until_told(True, within=SOON)
