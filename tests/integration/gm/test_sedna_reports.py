@@ -68,8 +68,14 @@ def test_reports_count_before_their_objects_were_sent_on_this_connection(
         shop.dataset("young")
         say(shop, port, [("theirs", 9), ("absent", 9), ("young", 3)])
         wait_counts(shop, {"young": 3})
-        reports = pod.gm.status()["reports"]
-        assert (reports["stored"], reports["refused"], reports["lost"]) == (COUNT + 1, 2, 0)
+
+        def ended() -> tuple[int, ...]:
+            reports = pod.gm.status()["reports"]
+            return reports["stored"], reports["refused"], reports["lost"]
+
+        # Each of the three is looked up by itself.
+        shop.wait(ended, lambda it: sum(it) == COUNT + 3, what="an end of each report")
+        assert ended() == (COUNT + 1, 2, 0)
         assert "numberOfSamples" not in shop.get("dataset", "theirs").get("status", {})
 
 
