@@ -1,9 +1,9 @@
 """How new an answer must be: reads are monotonic, no client of the relay goes backwards in time.
 
-Owns the highest version that any client got, per resource. Owns also at which version upstream held
-what a part of a stream holds: a list of a namespace has etcd's version, which a wider stream gets
-with its next bookmark only. Owns the objects that a write changed, whose new state no answer has
-shown.
+Owns the highest version that any client got, per resource, and of objects that were asked for by
+name. Owns also at which version upstream held what a part of a stream holds: a list of a namespace
+has etcd's version, which a wider stream gets with its next bookmark only. Owns the objects that a
+write changed, whose new state no answer has shown.
 Guarantees: A collection reaches the minimum only when it contains what was true of the scope at
 that version or later. A version is given only for the very objects that upstream listed at it. Each
 change counts until something newer is known. Bounded. Knows no streams and no requests.
@@ -88,6 +88,8 @@ class ListedStates:
 
 # A change is asked about with the next read of its object or collection.
 MAX_CHANGES: Final = 1000
+# Objects of a resource: upstream's cache is behind by less than so many answers.
+MAX_SHOWN: Final = 200
 # Namespaces of which all objects count as changed; past that, all namespaces do.
 MAX_NAMESPACES: Final = 100
 
@@ -189,6 +191,9 @@ class _ResourceMinimum:
     # still has its first object.
     deleted: dict[tuple[Key, str], None] = field(default_factory=dict)
     changed: UnknownChanges = field(default_factory=UnknownChanges)
+    # The versions of objects that were read or written by name, 0 of those that were deleted; the
+    # latest last.
+    shown: OrderedDict[Key, int] = field(default_factory=OrderedDict)
 
     def raise_to(self, version: int, source: Item | ListScope | None) -> None:
         if version > self.version:
@@ -242,6 +247,21 @@ class MinResourceVersion:
         """Only upstream's newest shows what a write since then (boot clock) made of the object."""
         bar = self._bars.get(resource.storage)
         return bar is not None and bar.changed.has(key, since=since)
+
+    def show(self, resource: ResourceName, key: Key, version: int) -> None:
+        """A state of one object is handed out, by its name; 0: that it is gone."""
+        shown = self._bar(resource).shown
+        shown[key] = version
+        shown.move_to_end(key)
+        if len(shown) > MAX_SHOWN:
+            shown.popitem(last=False)
+
+    def is_older(self, resource: ResourceName, key: Key, version: int) -> bool:
+        """Whether a state of the object, 0 for none, may be older than what was handed out of it in
+        any API version."""
+        bar = self._bars.get(resource.storage)
+        known = None if bar is None else bar.shown.get(key)
+        return known is not None and (version < known or (known == 0 and version > 0))
 
     def seen(self, resource: ResourceName, key: Key, version: int, *, asked_at: float) -> None:
         """Upstream's newest of an object, asked for then (boot clock), is handed out."""

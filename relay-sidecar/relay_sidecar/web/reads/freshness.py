@@ -260,11 +260,15 @@ class Freshness:
             resource, item, at=self.wall() - age, asked_at=asked_at, is_of_node=is_of_node
         )
         self.handed_out(resource, item.version, item)
+        if asked_at > -math.inf or not self.minimum.is_older(resource, item.key, item.version):
+            kept = self.streams.seen.get(resource, item.key)
+            self.minimum.show(resource, item.key, kept[0].version if kept else item.version)
         if records:
             await self.journal.commit(*records)
 
     async def forget(self, resource: ResourceName, key: Key) -> None:
         """Upstream says that it is gone: in each API version."""
+        self.minimum.show(resource, key, 0)
         records = self.streams.seen.forget(resource, key)
         if records:
             await self.journal.commit(*records)

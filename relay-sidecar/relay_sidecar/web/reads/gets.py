@@ -6,6 +6,7 @@ while upstream is out of reach (promise R6: kubelet would end a pod over a 404).
 
 import math
 from collections.abc import Hashable
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from typing import Final
@@ -144,6 +145,10 @@ class Gets:
             return None
         if self._is_behind(read, fetched):
             return None
+        if version is not None and self._is_older(read, fetched):
+            # Its cache has not come to what was handed out.
+            newest = replace(asked, target=newest_target(read.request.raw_path))
+            return await self._ask(read, newest, None, is_known)
         # With a version, upstream answers from its cache, which may lag.
         await self._take_in(read, fetched, asked_at if version is None else -math.inf)
         if asked.target is not None:
@@ -219,6 +224,22 @@ class Gets:
         return version < max(
             0 if known is None else known[0].version, 0 if lacking is None else lacking.version
         )
+
+    def _is_older(self, read: ClientRead, fetched: BufferedResponse) -> bool:
+        """Whether upstream's cache shows less than what was handed out of the object."""
+        if _staleness(fetched).is_old:
+            return False
+        version: int | None = 0
+        if fetched.status == HTTPStatus.OK:
+            version = response_version(fetched.content, read.wanted.form, is_list=False)
+        elif fetched.status != HTTPStatus.NOT_FOUND:
+            return False
+        if version is None:
+            return False
+        key = key_of(read.info)
+        known = self._streams.newest(read.resource, key)
+        is_behind = known is not None and version < known[0].version
+        return is_behind or self._freshness.minimum.is_older(read.resource, key, version)
 
     async def _learn(
         self,

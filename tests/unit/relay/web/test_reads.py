@@ -214,20 +214,47 @@ def version_of(answer: web.StreamResponse) -> str:
 
 
 @pytest.mark.parametrize(
-    ("query", "headers", "left"),
-    [("", {}, 100), (ANY, {}, 105), ("?resourceVersion=90", {}, 105)],
+    ("query", "answers", "shown"),
+    [
+        ("", [100], 100),
+        (ANY, [100, 105], 105),
+        ("?resourceVersion=90", [100, 105], 105),
+        (ANY, [100, 100], 100),
+        (ANY, [106], 106),
+    ],
 )
-def test_only_upstreams_newest_replaces_a_newer_object(
-    query: str, headers: dict[str, str], left: int
+@pytest.mark.parametrize("resource", [PODS, ResourceName("", "v2", "pods")])
+def test_what_upstreams_cache_has_not_come_to_its_newest_tells(
+    query: str, answers: list[int], shown: int, resource: ResourceName
 ) -> None:
-    """One of its API servers lags; without a version it tells that it was restored."""
+    """An object was written, in this API version or in another one. Without a version upstream
+    tells also that it was restored."""
 
     async def scene(world: World) -> None:
-        await world.freshness.remember(PODS, item("a", 105), asked_at=world.ticks)
-        world.answers = [(100, headers)]
-        assert version_of(await world.get(query)) == "100"
-        assert world.known() == left
-        assert world.journal.seen == ([105, 100] if left == 100 else [105])
+        await world.freshness.remember(resource, item("a", 105), asked_at=world.ticks)
+        world.answers = [(version, {}) for version in answers]
+        assert version_of(await world.get(query)) == str(shown)
+        assert (world.known(), world.answers) == (shown, [])
+
+    asyncio.run(scene(World()))
+
+
+def test_what_is_gone_is_not_shown_by_a_cache_that_still_has_it() -> None:
+    async def scene(world: World) -> None:
+        await world.freshness.forget(PODS, ("default", "a"))
+        world.answers = [(100, {}), (110, {})]
+        assert version_of(await world.get(ANY)) == "110"
+        world.answers = [(110, {})]
+        assert version_of(await world.get(ANY)) == "110"
+
+    asyncio.run(scene(World()))
+
+
+def test_a_relay_that_is_cut_off_itself_is_not_asked_for_its_newest() -> None:
+    async def scene(world: World) -> None:
+        await world.freshness.remember(ResourceName("", "v2", "pods"), item("a", 105))
+        world.answers = [(100, {"Age": "7"})]
+        assert version_of(await world.get(ANY)) == "100"
 
     asyncio.run(scene(World()))
 
