@@ -132,7 +132,7 @@ class ObservedLease:
         if not self.is_known:
             return math.inf
         if self.holder == self.identity:
-            # The own record needs no wait: the identity is of this process alone (contract, 2).
+            # The own record needs no wait: no other living process has this identity.
             return self._not_before
         return max(self._not_before, self._holder_ends_at())
 

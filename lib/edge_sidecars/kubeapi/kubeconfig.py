@@ -27,9 +27,9 @@ from edge_sidecars.kubeapi.kubeconfig_file import (
     kubeconfig_paths,
     read_context,
 )
-from edge_sidecars.kubeapi.yaml_text import MissingPackage
 from edge_sidecars.runtime.cli.proxies import NO_PROXIES, HttpProxy, ProxyVariables
 from edge_sidecars.runtime.cli.values import describe_failure
+from edge_sidecars.runtime.formats.yaml_text import MissingPackage
 from edge_sidecars.runtime.log import fields
 
 

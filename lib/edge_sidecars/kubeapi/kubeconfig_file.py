@@ -13,9 +13,9 @@ from pathlib import Path
 
 from edge_sidecars.kubeapi.credentials import checked_token
 from edge_sidecars.kubeapi.exec_plugin import ExecSpec
-from edge_sidecars.kubeapi.yaml_text import parsed
 from edge_sidecars.runtime.cli.proxies import HttpProxy, http_proxy
 from edge_sidecars.runtime.cli.values import BadInput, api_server_url
+from edge_sidecars.runtime.formats.yaml_text import parsed
 
 # Of the cluster, which plugins that want it get (client.authentication.k8s.io, ExecConfig.Cluster).
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"

@@ -230,7 +230,7 @@ class Response:
         Raises `Unreachable` as `chunks` does, for an end within a line and for too long a line.
         """
         begun: list[bytes] = []
-        size = told = 0
+        size = reported = 0
         with closing(_Gathering(self._response)) as gathering:
             async for chunk in self.chunks(idle_timeout=idle_timeout):
                 end = chunk.rfind(b"\n")
@@ -239,13 +239,13 @@ class Response:
                     size += len(chunk)
                     if size > max_line:
                         raise Unreachable(f"{self._url} sends a line without an end")
-                    if progress is not None and size - told >= progress:
-                        told = size
+                    if progress is not None and size - reported >= progress:
+                        reported = size
                         yield []
                     continue
                 begun.append(chunk[:end])
                 lines = [line for line in b"".join(begun).split(b"\n") if line]
-                begun, size, told = [chunk[end + 1 :]], len(chunk) - end - 1, 0
+                begun, size, reported = [chunk[end + 1 :]], len(chunk) - end - 1, 0
                 if lines and gathers:
                     gathering.begin()
                     try:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from edge_sidecars.kubeapi.yaml_text import parsed
+from edge_sidecars.runtime.formats.yaml_text import parsed
 from relay_node.file_state import FileChange, read_regular
 from relay_node.installer import cni
 from relay_node.installer.installation import Installation

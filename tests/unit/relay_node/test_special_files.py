@@ -54,7 +54,7 @@ def test_what_is_no_file_is_named_at_once(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    # Without systemctl a dry run asks nobody.
+    # Without systemctl a dry run asks no program.
     monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
     _kubeconfig(tmp_path)
     key = new_key()

@@ -41,7 +41,7 @@ class Member(Actor):
     ) -> None:
         super().__init__(name, rate)
         self._moves = moves
-        # Its process listens at one address, whoever runs it.
+        # All its processes listen at one address.
         self._answers_at = AnswersAt(name, "here", "boot") if resumes else None
         self._timing = timing
         self._make = make

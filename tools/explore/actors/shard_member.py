@@ -49,7 +49,7 @@ class ShardMember(Actor):
         resumes: bool = False,
     ) -> None:
         super().__init__(name, rate)
-        # Its process listens at one address, whoever runs it.
+        # All its processes listen at one address.
         self._answers_at = AnswersAt(name, "here", "boot") if resumes else None
         self._timing = timing
         self.shards = shards

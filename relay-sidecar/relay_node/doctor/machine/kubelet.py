@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from edge_sidecars.apimachinery.merge_patch import merge_objects
-from edge_sidecars.kubeapi.yaml_text import parsed
 from edge_sidecars.runtime.cli.values import describe_failure
+from edge_sidecars.runtime.formats.yaml_text import parsed
 from relay_node.doctor.machine.runtime import SOCKET
 from relay_node.doctor.machine.unit_files import Command, Disk
 from relay_node.file_state import read_regular

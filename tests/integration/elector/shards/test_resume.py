@@ -5,11 +5,7 @@ Real processes at a real kube-apiserver; an observer asks all members all the ti
 
 import time
 import uuid
-from collections.abc import Iterator
 
-import pytest
-
-from tools.harness.controlplane.cluster import ControlPlane
 from tools.harness.controlplane.reservation import Reservation
 from tools.harness.peers.shard_observer import ShardObserver, two_owners
 from tools.harness.pods.elector import ElectorPod
@@ -19,17 +15,8 @@ from tools.harness.pods.shards.sharded import ShardedFleet, owned, shards
 
 # Seconds: of a restart by kubelet.
 RESTART = 1.0
-# For a busy machine; far less than a lease lasts that nobody renews.
+# For a busy machine; far less than a lease lasts that is not renewed.
 SOON = 10.0
-
-
-@pytest.fixture
-def ring(control_plane: ControlPlane) -> Iterator[ShardedFleet]:
-    with ShardedFleet(control_plane, control_plane.create_namespace()) as fleet:
-        fleet.create_empty_lease()
-        yield fleet
-        for pod in fleet.pods:
-            assert "Traceback" not in pod.log_text()
 
 
 def tokens(pod: ElectorPod) -> dict[int, int]:
@@ -71,7 +58,7 @@ def test_p11_a_killed_elector_goes_on_with_its_shards_and_no_shard_changes_its_m
         assert {pod.name: tokens(pod) for pod in others} == {
             pod.name: before[pod.name] for pod in others
         }
-        # Until after the moment at which others would have taken what is nobody's.
+        # Until after the moment at which others would have taken what has no owner.
         time.sleep(max(killed_at + STEADY_DURATION + 2.0 - time.monotonic(), 0.0))
         spans = observer.spans()
     assert two_owners(spans) == []

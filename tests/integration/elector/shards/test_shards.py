@@ -1,7 +1,6 @@
 """S1-S7 (docs/explanation/shards.md) and bad input: real processes, a real kube-apiserver."""
 
 import time
-from collections.abc import Iterator
 from functools import partial
 
 import pytest
@@ -23,17 +22,8 @@ from tools.harness.pods.shards.sharded import (
 )
 from tools.harness.pods.wire.http_client import Stream, ports
 
-# For a busy machine; far less than a lease lasts that nobody renews.
+# For a busy machine; far less than a lease lasts that is not renewed.
 SOON = 10.0
-
-
-@pytest.fixture
-def ring(control_plane: ControlPlane) -> Iterator[ShardedFleet]:
-    with ShardedFleet(control_plane, control_plane.create_namespace()) as fleet:
-        fleet.create_empty_lease()
-        yield fleet
-        for pod in fleet.pods:
-            assert "Traceback" not in pod.log_text()
 
 
 def status(pod: ElectorPod, path: str, *, method: str = "GET") -> int:

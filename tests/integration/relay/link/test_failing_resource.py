@@ -33,7 +33,7 @@ READ_TIMEOUT, REQUEST_TIMEOUT, SOON = 2.0, 12.0, 20.0
 STATUSES = {500: "500 Internal Server Error", 403: "403 Forbidden", 503: "503 Service Unavailable"}
 # What a gateway, or a portal, answers for people.
 PAGES = {200: "200 OK", 404: "404 Not Found"}
-# What a gateway answers whose backend is away, or a filter before it that lets nobody through.
+# What a gateway answers whose backend is away, or a filter before it that lets no request through.
 PLAIN_404 = 4040
 TEXT, DOCUMENT = "text/plain; charset=utf-8", "application/json"
 NO_BACKEND = {

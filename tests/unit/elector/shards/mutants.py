@@ -115,7 +115,7 @@ class _Unpromised(Ownership):
 
 
 class ForgetsWhatTheDeadOnePromised(ShardElection):
-    """It goes on as the member before, whose main works by what nobody knows any more."""
+    """It goes on as the member before, whose main works by what is known no more."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)

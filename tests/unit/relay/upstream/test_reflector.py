@@ -81,8 +81,8 @@ class FakeSource(UpstreamSource):
         if not self.is_allowed:
             raise ApiError(403, "Forbidden", "it may not")
         yield []
-        while (told := await self.lines.get()) is not None:
-            yield [told] if told else []
+        while (line := await self.lines.get()) is not None:
+            yield [line] if line else []
 
 
 class SlowJournal(Journal):
